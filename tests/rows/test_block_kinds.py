@@ -15,12 +15,14 @@ from kernelsieve import (
     ElasticNetPCA,
     KernelMonitor,
     KernelPCA,
+    LikelihoodKernelPCA,
     OnlineKernelPCA,
     RobustElasticNetPCA,
     RobustSparseKernelPCA,
     SparseKernelPCA,
     compress,
 )
+from kernelsieve.arrays import to_numpy
 from kernelsieve.rows import streams
 from kernelsieve.rows.kinds import host_block
 from kernelsieve.rows.sampling import SkipSample
@@ -197,6 +199,33 @@ def test_methods_that_read_once_take_blocks_of_any_kind(rows):
     np.testing.assert_allclose(np.concatenate(list(scores)), fitted.transform(rows), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LikelihoodKernelPCA(2, gamma=0.2, random_state=0),
+        RobustSparseKernelPCA(2, gamma=0.2, random_state=0),
+        KernelMonitor(n_components=2, n_support=8, cv=2, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("method", ["score_samples", "decision_function", "predict"])
+def test_blocks_are_judged_as_one_array(estimator, method, rows):
+    judge = getattr(clone(estimator).fit(rows[:240]), method)
+    for X in (cut(rows), lambda: iter(cut(rows)), loader(rows), cut(on_device(rows)), iter(cut(rows))):
+        found = judge(X)  # a monitor, whose rows may be a series, judges them in one array
+        blocks = [found] if isinstance(found, np.ndarray) else [np.asarray(to_numpy(block)) for block in found]
+        np.testing.assert_allclose(np.concatenate(blocks), judge(rows), atol=1e-9)
+
+
+def test_exact_components_transform_blocks(rows):
+    fitted = KernelPCA(3, kernel="rbf", gamma=0.2).fit(rows[:200])
+    for X in (cut(rows), lambda: iter(cut(rows)), loader(rows), cut(on_device(rows)), iter(cut(rows))):
+        found = list(fitted.transform(X))
+        assert len(found) == len(cut(rows))
+        np.testing.assert_allclose(
+            np.concatenate([to_numpy(block) for block in found]), fitted.transform(rows), atol=1e-9
+        )
+
+
 @pytest.mark.parametrize("estimator", [model(), OnlineKernelPCA(3, budget=12, gamma=0.2, random_state=0)])
 def test_a_stream_takes_blocks_as_it_takes_calls(estimator, rows):
     calls = clone(estimator)
@@ -249,7 +278,7 @@ def test_a_monitor_takes_blocks(rows):
         np.testing.assert_allclose(found.statistics(X).spe, expected.statistics(rows).spe, rtol=1e-5, atol=1e-9)
     one_by_one = [monitor.update(row).spe for row in rows[:20]]
     monitor.restart()
-    together = monitor.update(iter([rows[:7], torch.as_tensor(rows[7:20])]))
+    together = monitor.update(iter([rows[:7], torch.as_tensor(rows[7:15]), scipy.sparse.csr_array(rows[15:20])]))
     np.testing.assert_allclose([record.spe for record in together], one_by_one, rtol=1e-9)
 
 

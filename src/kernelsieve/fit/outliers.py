@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,9 @@ class JudgesKernelRows(JudgesRows):
         Returns
         -------
         ndarray of shape (n_samples,)
+            For rows in blocks an iterator of them, one a block.
         """
-        return self.score_samples(X, diagonal=diagonal) - self._least_score
+        return of_each(lambda scores: scores - self._least_score, self.score_samples(X, diagonal=diagonal))
 
     def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
         """+1 for rows like the training rows, -1 for others.
@@ -81,8 +83,14 @@ class JudgesKernelRows(JudgesRows):
         Returns
         -------
         ndarray of int of shape (n_samples,)
+            For rows in blocks an iterator of them, one a block.
         """
-        return as_verdicts(self.decision_function(X, diagonal=diagonal))
+        return of_each(as_verdicts, self.decision_function(X, diagonal=diagonal))
+
+
+def of_each(function: Callable[[Array], Array], values: Any) -> Any:
+    """function(values), or an iterator of function(block) if `values` is an iterator of blocks."""
+    return map(function, values) if isinstance(values, Iterator) else function(values)
 
 
 def as_verdicts(decisions: Array) -> np.ndarray:

@@ -8,6 +8,7 @@ can be measured, which happens when it is first read.  Once measured it belongs 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -125,18 +126,15 @@ class FittedExpansion:
             For rows in blocks an iterator of them, one a block.
         """
         check_is_fitted(self)
-        expansion, n_threads = self.expansion_, self._n_threads()
+        return self._one_a_row(partial(self.expansion_.reconstruction_error, n_threads=self._n_threads()), X, diagonal)
+
+    def _one_a_row(self, function: Callable[[Array, Array | None], Array], X: Any, diagonal: Any) -> Any:
+        """function(rows, lengths), one number a row: an array, or an iterator of them for rows in blocks."""
         stream = in_blocks(X, self._new_row_rules)
         if stream is None:
-            rows, lengths = self._rows_and_lengths(X, diagonal)
-            return expansion.reconstruction_error(rows, lengths, n_threads)
-        errors = mapped(
-            stream,
-            self._new_row_rules,
-            lambda rows: expansion.reconstruction_error(rows, None, n_threads)[:, None],
-            1,
-        )
-        return (block[:, 0] for block in errors)
+            return function(*self._rows_and_lengths(X, diagonal))
+        values = mapped(stream, self._new_row_rules, lambda rows: function(rows, None)[:, None], 1)
+        return (block[:, 0] for block in values)
 
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.

@@ -26,7 +26,7 @@ from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import SavesItself, at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..kernels import NAMED_KERNELS, Kernel, is_function, kernel_of, named_kernel
-from ..rows import new_rows
+from ..rows import in_blocks, mapped
 from ..rows.dispatch import text_columns_named, validate_rows
 from ..rows.kinds import floats_there, is_on_host
 from ..rows.rows import is_out_of_memory
@@ -221,15 +221,17 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Or rows in blocks.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            For rows on a device an array there.
+            For rows on a device an array there; for rows in blocks an iterator of blocks of scores.
         """
-        if is_foreign(X) and not is_on_host(X):
-            check_is_fitted(self)
-            return self.expansion_.transform(new_rows(X, self._new_row_rules))
+        check_is_fitted(self)
+        rules = self._new_row_rules
+        if in_blocks(X, rules) is not None or (is_foreign(X) and not is_on_host(X)):
+            return mapped(X, rules, self.expansion_.transform, self.expansion_.n_components)
         X = on_host(X)
         with text_columns_named(self, X):
             return super().transform(X)

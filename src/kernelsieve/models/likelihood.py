@@ -7,12 +7,14 @@ positive weight, its axes have the coefficients W^1/2 U Lam^-1/2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, as_float64, take_rows, to_numpy, top_eigh
 from ..errors import warn
@@ -301,10 +303,11 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         Returns
         -------
         ndarray of shape (n_samples,)
+            For rows in blocks an iterator of them, one a block.
         """
-        rows, lengths = self._rows_and_lengths(X, diagonal)
+        check_is_fitted(self)
         density = _Density(self._density, self._logdet, self.noise_variance_)
-        return density.logarithms(rows, lengths, self._n_threads())
+        return self._one_a_row(partial(density.logarithms, n_threads=self._n_threads()), X, diagonal)
 
     @property
     def _least_score(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from ..fit.moments import gram_of
-from ..fit.outliers import JudgesKernelRows
+from ..fit.outliers import JudgesKernelRows, of_each
 from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import AllRowsSpan, Span
@@ -180,9 +180,10 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         Returns
         -------
         ndarray of shape (n_samples,)
+            For rows in blocks an iterator of them, one a block.
         """
-        squared = self.reconstruction_error(X, diagonal=diagonal)
-        return -namespace(squared).sqrt(squared)
+        errors = self.reconstruction_error(X, diagonal=diagonal)
+        return of_each(lambda squared: -namespace(squared).sqrt(squared), errors)
 
     @property
     def _least_score(self) -> float:

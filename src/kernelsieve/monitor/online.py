@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from ..arrays import is_foreign, to_numpy
@@ -186,6 +187,8 @@ class OnlineMonitor:
         """Rows for the detector, NaN if one is not judged; how to describe them; and whether it was a single row."""
         if is_foreign(X):
             X = to_numpy(X)
+        if scipy.sparse.issparse(X):
+            X = X.toarray()
         if self._encoder is not None:
             block, single = self._table_rows(X)
             return encoded_or_missing(self._encoder, block), self._words(block), single

@@ -30,12 +30,12 @@ import numpy as np
 from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, namespace, numbers, take_rows
 from ..errors import quoted
 from ..numerics import DEPENDENT
-from ..threads import block_rows, map_row_groups, start_new_thread
+from ..threads import block_rows, map_row_groups, row_ranges, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
 from .kinds import BlockKind, host_block
 from .reservoir import stacked
 from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
-from .sampling import SampledRows, SkipSample, projection_of_columns, row_projections, sample_rows
+from .sampling import SampledRows, SkipSample, projection_of_columns, sample_rows
 from .sources import Advance, Stream
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractional parts of its multiples are all different and evenly spread over (0, 1)
@@ -352,7 +352,9 @@ def first_change(one: np.ndarray, other: np.ndarray, n_samples: int) -> tuple[in
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:
     """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
-    return fingerprint_of(row_projections(rows), start)
+    direction = projection_of_columns(rows.shape[1])
+    parts = row_ranges(rows.shape[0], block_rows(1, rows.shape[1], 8))  # whose numbers in float64 stay in the cache
+    return fingerprint_of(np.concatenate([as_float64(rows[part, :]) @ direction for part in parts]), start)
 
 
 def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
@@ -363,14 +365,9 @@ def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
 def _sums(projections: Array, start: int) -> tuple[Any, Any]:
     """The total and the size of a fingerprint, on the device of the projections."""
     xp, n_rows = namespace(projections), int(projections.shape[0])
-    if is_foreign(projections):
-        places = (
-            xp.arange(start, start + n_rows, dtype=xp.float64, device=array_api_compat.device(projections)) * GOLDEN
-        )
-        places = places - xp.floor(places)
-    else:
-        places = np.modf(np.arange(start, start + n_rows) * GOLDEN)[0]
-    return (1.0 + places) @ projections, xp.sum(xp.abs(projections))
+    device = array_api_compat.device(projections)
+    places = xp.arange(start, start + n_rows, dtype=xp.float64, device=device) * GOLDEN
+    return (1.0 + (places - xp.floor(places))) @ projections, xp.sum(xp.abs(projections))
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
