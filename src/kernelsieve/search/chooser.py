@@ -20,7 +20,6 @@ few do not keep nearly all of the variance, every other rule is tried as well, a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
