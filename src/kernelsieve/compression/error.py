@@ -380,7 +380,7 @@ class FeatureError:
 
     def objective(self, c: Coordinates) -> FeatureObjective:
         """The squared relative error and its gradient, as a function of points in these coordinates."""
-        # k is c.kernel up to a factor
+        # in these coordinates the kernel may be a multiple of the source's: errors are divided by that factor
         lengths = np.sum(self.source.kernel.diagonal(self.source.points)), np.sum(c.kernel.diagonal(c.rows))
         factor = float(lengths[0] / lengths[1]) if c.row_scale is None else 1.0
         return FeatureObjective(c.kernel, c.rows, self.source.coef * _row_scales(c)[:, None], self.scale / factor)

@@ -52,7 +52,8 @@ class KernelValues:
         size = len(self._places)
         self._table = np.zeros((size, size))  # of each pair of places, only one of its two elements may be filled
         self._known = np.zeros((size, size), dtype=bool)
-        self._diagonal = np.full(size, np.nan)  # apart: a table with single values in it is filled in many small blocks
+        # k(x, x) is kept outside the table, because a block of which some values are known is computed in smaller ones
+        self._diagonal = np.full(size, np.nan)
         self._lock = Lock()
 
     def places(self, rows: Array) -> np.ndarray:

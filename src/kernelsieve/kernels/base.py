@@ -320,7 +320,7 @@ class Kernel(ABC):
     # Coordinates in which points are moved.
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
+        """(c, kernel_1) such that k(x, s) is proportional to kernel_1(c x, c s), and c x is of order one."""
         return 1.0, self
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:

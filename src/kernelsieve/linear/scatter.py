@@ -46,7 +46,7 @@ class GramScatter:
         return float(np.trace(self.gram))
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
-        """loadings S, for (k, p) loadings."""
+        """The product loadings @ S, for loadings (k, p)."""
         used = used_columns(loadings)
         if used is None:
             return loadings @ self.gram

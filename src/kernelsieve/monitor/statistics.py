@@ -155,7 +155,7 @@ def windows_of(rows: Array, lags: int) -> Array:
 
 
 def summed_over_lags(values: Array, n_features: int) -> Array:
-    """(n, d (lags + 1)) -> (n, d)."""
+    """Contributions of the inputs of a window, (n, d (lags + 1)), added up for each column, (n, d)."""
     return namespace(values).sum(values.reshape((values.shape[0], -1, n_features)), axis=1)
 
 

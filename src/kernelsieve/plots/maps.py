@@ -174,7 +174,7 @@ def point_style(n_rows: int, size: float, alpha: float) -> dict[str, Any]:
 
 
 def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any = None) -> None:
-    """Rows in the colour (and few in the marker) of their class, or coloured by a number."""
+    """Rows coloured by a number or by class; if there are few, each class also has a marker of its own."""
     if labels.dtype.kind == "f":
         _draw_scale(ax, values, labels, name)
         return

@@ -201,7 +201,9 @@ def _is_plain(X: Any, n_features: int, names: Any) -> bool:
 
 
 def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: int) -> Any:
-    """function(rows), `width` numbers a row: an array; an iterator of blocks for rows in blocks; lazy for dask."""
+    """What `function` makes of the rows, `width` numbers for each: as an array, block by block if the rows come in
+    blocks, and as a dask array, computed when it is needed, if they are one.
+    """
     if rules.kernel.of_objects:
         return function(_objects(X, rules))
     if is_dask(X):
