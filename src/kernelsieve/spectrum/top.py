@@ -301,7 +301,7 @@ def top(
     | what is given                                  | how it is solved                                              |
     |------------------------------------------------|---------------------------------------------------------------|
     | a `signature`                                  | densely, by the symmetric matrix C^1/2 J C^1/2                |
-    | a metric, vectors `near` the top ones          | one step of subspace iteration from them (krylov.refined)     |
+    | a metric, vectors `near` the top ones          | one step of subspace iteration from them (`refined`)          |
     | a metric                                       | densely, by L^-1 A L^-T                                       |
     | `precise`, or an operator that is not large    | densely; on a device from SOLVED_ON_DEVICE on, else the host  |
     | a large one                                    | a block Krylov space, with vectors `near` the top ones in it; |
