@@ -93,3 +93,25 @@ def test_a_list_of_names_may_be_given_in_parts(tmp_path):
     units.write_text("a,b\n°C,mm\n" + "".join(f"{i * 7 % 31},{i * 5 % 23}\n" for i in range(60)))
     assert run("fit", units, "--na", "°C", "--na", "mm", "-o", tmp_path / "m.ks").exit_code == 0
     assert kernelsieve.load(tmp_path / "m.ks")[0].describe()[1][1] == "2: a, b"
+
+
+def test_dates_that_may_begin_with_the_day_or_the_month_are_text_and_are_said_to_be(tmp_path):
+    rows = "\n".join(f"{1 + i % 12:02}/{1 + i % 28:02}/2024 0{1 + i % 9}:30 PM,{i % 7}" for i in range(60))
+    (tmp_path / "a.csv").write_text(f"when,size\n{rows}\n")
+    with pytest.warns(UserWarning, match="'when' is read as text: dates such as '01/01/2024 01:30 PM' do not say"):
+        frame = kernelsieve.read_table(tmp_path / "a.csv")
+    assert frame["when"].dtype == pl.String
+
+
+def test_a_rare_gap_is_not_called_one_of_no_rows():
+    from kernelsieve.monitor.table import UsualValues, table_block
+
+    frame = pl.DataFrame({"port": [None, *("S" * 999)], "size": np.arange(1000.0)})
+    words = UsualValues.of(table_block(frame)).words(table_block(frame[:1]))
+    assert words(0, 0) == "port is missing, as in less than 1 % of normal rows"
+
+
+def test_the_summary_says_that_rare_labels_share_one_indicator():
+    frame = pl.DataFrame({"town": [f"t{i % 40}" for i in range(400)], "kind": list("ab" * 200)})
+    said = dict(kernelsieve.TableEncoder().fit(frame).describe())
+    assert said["categories"] == "2: town (29 labels and one for all rarer ones), kind (2 labels)"

@@ -102,7 +102,8 @@ class UsualValues:
                 number = float(block.numbers[row, places[j]]) if j in places else np.nan
                 value = None if number != number else number
             if value is None:
-                return f"{name} is missing, as in {self.missing[j]:.0%} of normal rows".replace("%", " %")
+                share = "less than 1 %" if self.missing[j] < 0.01 else f"{100 * self.missing[j]:.0f} %"
+                return f"{name} is missing, as in {share} of normal rows"
             if kind == TEXT:
                 text = value if isinstance(value, str) else f"{value:g}"
                 if not self.labels[j]:

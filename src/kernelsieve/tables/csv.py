@@ -47,6 +47,7 @@ DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%B %d, %Y", "%d %B %Y", "%d-%B-%Y"
 TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
 NUMBERED_MONTH = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
 NAMED_MONTH = r"^[A-Z][a-z]+ \d{1,2}, \d{4}|^\d{1,2}[ -][A-Z][a-z]+[ -]\d{4}"
+SLASHED_DATE = r"^\d{1,2}/\d{1,2}/\d{2}(\d{2})?($|[ T,])"
 DATE_LIKE = f"{NUMBERED_MONTH}|{NAMED_MONTH}"
 
 # $12.50, -12.50 $ and 12,50 €: the sign is removed, if all numbers of a column have the same one
@@ -397,13 +398,18 @@ def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
 
 
 def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
-    """Warn of a column of text that would be numbers except for a single word."""
+    """Warn of a column of text that would be numbers except for a single word, or dates of which month comes first."""
     import polars as pl
 
     for column in frame.iter_columns():
         if column.dtype != pl.String or types[column.name] != pl.String:
             continue
         text = _stripped(column, dialect.missing).drop_nulls()
+        if len(text) and text.str.contains(SLASHED_DATE).all():
+            warn(
+                f"column {column.name!r} is read as text: dates such as {text[0]!r} do not say whether the day or the "
+                "month comes first. Write them as 2024-03-05, or leave the column out"
+            )
         words = text.filter(~text.str.contains(r"\d")).unique()
         numbers = text.filter(text.str.contains(r"\d"))
         if len(words) == 1 and numbers.n_unique() >= MIN_NUMBERS and _is_numeric(_read_text(numbers, dialect)):

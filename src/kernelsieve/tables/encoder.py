@@ -363,9 +363,11 @@ def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
             facts.append((heading, _counted(by_kind[kind])))
     facts += _calendar_facts(encoder)
     labelled = [name for name, kind, _, _ in columns if kind == CATEGORY]
-    sizes = [len(labels) + other for labels, other in zip(encoder.categories_, encoder.has_other_, strict=True)]
     if labelled:
-        told = [f"{name} ({size} label{'s' * (size > 1)})" for name, size in zip(labelled, sizes, strict=True)]
+        told = [
+            f"{name} ({len(labels)} label{'s' * (len(labels) > 1)}{' and one for all rarer ones' * other})"
+            for name, labels, other in zip(labelled, encoder.categories_, encoder.has_other_, strict=True)
+        ]
         facts.append(("categories", _counted(told)))
     gaps = [f"{name} ({n:,} of {encoder.n_samples_seen_:,})" for name, k, n, _ in columns if n and k != LEFT_OUT]
     if gaps:
