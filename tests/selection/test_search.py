@@ -453,7 +453,7 @@ def test_points_of_sparse_rows_are_moved_where_they_are_few_columns_or_keep_enou
     assert can_move()
     for limit, moves in ((0, True), (1, False)):
         monkeypatch.setattr(subspace, "MAX_DENSE_VALUES", 40 * 30 - limit)
-        sample = sample_of(X, sample.kernel, most_sparse_columns=30 - limit)
+        sample = sample_of(X, sample.kernel, most_dense_values=128 * 30 - limit)
         assert can_move() is moves
 
 

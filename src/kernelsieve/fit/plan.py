@@ -101,11 +101,11 @@ class SearchPlan:
     first_directions: int = 32
     rows_per_direction: int = 16
     trial_rows: int = 1000
-    # Sparse rows are projected on at most this many directions.  Their points are not moved if there are more columns
-    # than this, because points would be dense, or if the directions leave a larger mean exponent outside, because rows
-    # are better points then.
+    # Sparse rows are projected on at most this many directions.  Directions and moved points are dense: with more
+    # values than this (256 MB), points are not moved.  Nor are they if the directions leave a larger mean exponent
+    # outside, because rows are better points then.
     most_sparse_directions: int = 128
-    most_sparse_columns: int = 20_000
+    most_dense_values: int = 2**25
     max_lost_of_sparse: float = 1.0
     # At least this many directions are kept: directions_per_component * M + extra_directions.
     directions_per_component: int = 2

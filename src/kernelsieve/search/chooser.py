@@ -151,6 +151,12 @@ class Chooser:
         return self.problem.coordinates or coordinates(self.problem.sample)
 
     @property
+    def _most_moved(self) -> int:
+        """How many points may be moved: those of sparse rows are dense."""
+        X, most = self.problem.sample.rows.X, self.problem.sample.plan.most_dense_values
+        return most // X.shape[1] if scipy.sparse.issparse(X) else most
+
+    @property
     def _max_residual(self) -> float | None:
         value: float | None = self.effort.options["max_residual"]
         return value
@@ -170,7 +176,7 @@ class Chooser:
         sample = problem.sample
         if n_support >= sample.size and sample.rows.whole and self._max_residual is None:
             return Choice(everything(problem), problem)
-        if self.rule_name == "optimized":
+        if self.rule_name == "optimized" and n_support <= self._most_moved:
             search = self._search(problem)
             return self._measured(problem, _moved(problem, search, search.search(n_support)), last=True)
         return self._measured(problem, self._select(problem, n_support), last=True)
@@ -206,6 +212,7 @@ class Chooser:
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // plan.rows_to_choose_from)
         free = self.rule_name == "optimized"
+        largest = min(largest, self._most_moved) if free else largest
         at = self._free_sizes(problem) if free else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
         sizes = Fewest(at, n_components + int(center), largest, target, plan, costly=free, else_all=few and free)

@@ -126,7 +126,7 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
         return True
     if held_columns or not sample.kernel.factors:  # sums of absolute differences, for example, change under rotation
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
-    if X.shape[1] > sample.plan.most_sparse_columns:
+    if X.shape[1] * sample.plan.most_sparse_directions > sample.plan.most_dense_values:
         return False
     return found().lost_exponent <= sample.plan.max_lost_of_sparse
 
