@@ -108,8 +108,8 @@ def test_free_points_of_wide_rows_never_lose_to_rows(container, factor):
 
 @pytest.mark.parametrize("name", ["rbf", "cosine", "linear", "poly"])
 def test_too_many_features_fall_back_to_rows(name):
-    """30,000 features: free points would be dense, so rows are chosen, and the support stays sparse."""
-    X = scipy.sparse.random(120, 30_000, density=2e-3, format="csr", random_state=0)
+    """300,000 features: free points would be dense, so rows are chosen, and the support stays sparse."""
+    X = scipy.sparse.random(120, 300_000, density=2e-4, format="csr", random_state=0)
     model = SparseKernelPCA(2, n_support=20, kernel=name, random_state=0).fit(X)
     assert model.selection_report_["rule"] == "targeted"
     assert scipy.sparse.issparse(model.support_vectors_)

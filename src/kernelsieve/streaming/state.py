@@ -275,8 +275,10 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
                 else:
-                    # about half of the rows in the reservoir came after the points were chosen
-                    fitted = 0.0 if whole else sample.n_evaluation / (2 * self.reservoir.n_kept)
+                    # about half of the rows in the reservoir came after the points were chosen, none right after
+                    # `refresh`
+                    had_part = 0.0 if whole else 0.5 if self.since else 1.0
+                    fitted = had_part * sample.n_evaluation / self.reservoir.n_kept
                     ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
                 # the moments are of all rows, unless they were transferred from other points
                 ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
