@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
+import scipy.spatial
 from oracles import exact_kernel_pca, gram_of
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -20,7 +21,7 @@ from kernelsieve.fit.indefinite import agreement
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.rowset import draw, tails
 from kernelsieve.fit.sample import Sample
-from kernelsieve.kernels import named_kernel
+from kernelsieve.kernels import bind_callable, named_kernel
 from kernelsieve.rows.sampling import sample_rows
 
 
@@ -190,6 +191,21 @@ def test_few_rows_looked_at_of_few_rows_are_measured_on_all():
     exact = KernelPCA(5, kernel="rbf", gamma=1.0, eigen_solver="arpack", random_state=0).fit(X).eigenvalues_.sum()
     assert model.captured_ratio_kind_ == "all rows"
     assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("power", [2.0, 2.2])
+def test_eigenvalues_are_needed_only_where_a_factor_does_not_prove_a_function_definite(power, cloud):
+    """exp(-|x - y|^p) is positive semi-definite up to p = 2."""
+
+    def kernel(X, Y):
+        return np.exp(-0.3 * scipy.spatial.distance.cdist(X, Y) ** power)
+
+    sampled = sample_rows(cloud, 10**6, np.random.default_rng(0), None, merge=True)
+    rows = Sample.of(sampled, bind_callable(kernel, None, cloud), 3, center=True).evaluation
+    lowest, *_, largest = np.linalg.eigvalsh(rows.gram)
+    assert rows.indefiniteness == (0.0 if power == 2 else pytest.approx(-lowest / largest))
+    assert (rows.negative_share == 0) == (power == 2)
+    assert ("_eigenvalues" in vars(rows)) == (power > 2)
 
 
 def test_what_the_pass_over_all_rows_knows_corrects_the_ratio():

@@ -182,6 +182,20 @@ def test_rows_that_do_not_fit_into_the_cache_at_once_have_the_values_and_slopes_
     np.testing.assert_allclose(kernel.pullback(rows, points, values, weights), np.sum(one_by_one, axis=0), atol=1e-9)
 
 
+@pytest.mark.parametrize("kernel", [Chi2(gamma=1.0), Spline(), Laplacian(gamma=1.0)])
+def test_numpy_has_its_own_buffer_again_after_a_block(kernel):
+    before = np.getbufsize()
+    kernel.pullback(ROWS, POINTS, kernel(ROWS, POINTS), np.ones((len(ROWS), len(POINTS))))
+    assert np.getbufsize() == before
+
+
+@pytest.mark.parametrize("kernel", [HistogramIntersection(), Jaccard()])
+def test_points_moved_below_zero_count_as_zero_among_themselves(kernel):
+    moved = POINTS - 0.5
+    inside = np.maximum(moved, 0)
+    np.testing.assert_allclose(kernel(moved, moved), kernel(inside, inside), atol=1e-15)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_periodic_kernel_takes_off_whole_periods_without_rounding(dtype):
     rows = np.linspace(0, 3, 16, endpoint=False)[:, None].astype(dtype)  # multiples of 3/16: sums below are exact

@@ -212,3 +212,13 @@ def test_rows_of_no_weight_change_nothing(cloud, new_rows, monkeypatch):
     np.testing.assert_allclose(found[1], truth[1], atol=1e-10)
     slopes = finite_difference(CapturedVariance(kernel, cloud, None, weights, 2, True).captured, points)
     np.testing.assert_allclose(found[1], slopes, atol=1e-6)
+
+
+def test_float32_is_allowed_to_a_multiple_of_a_kernel_where_it_is_to_the_kernel(cloud):
+    points = cloud[:12]
+    plain = CapturedVariance(named_kernel("rbf", gamma=0.3), cloud, None, None, 3, True)
+    large = CapturedVariance(1e4 * named_kernel("rbf", gamma=0.3), cloud, None, None, 3, True)
+    captured = plain.captured(points)
+    for share in (1e-5, 1.0):  # of the variance: of a hundred-thousandth, rounding is a part that matters
+        light = [o.light(points, share * c) is not o for o, c in ((plain, captured), (large, 1e4 * captured))]
+        assert light[0] == light[1] == (share == 1)

@@ -28,7 +28,9 @@ import numpy as np
 
 from ..arrays import (
     Array,
+    add_to_diagonal,
     as_float64,
+    cholesky,
     is_numpy,
     itemsize,
     like,
@@ -245,7 +247,7 @@ class RowSet:
 
         Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
         """
-        if self.kernel.definite:
+        if self.kernel.definite or self._proven_definite:
             return 0.0
         gram, values = self.gram, self._eigenvalues
         lowest, largest = float(values[0]), float(values[-1])
@@ -267,7 +269,18 @@ class RowSet:
     @property
     def negative_share(self) -> float:
         """Sum of the negative eigenvalues' absolute values as a share of all, for the gram."""
-        return 0.0 if self.kernel.definite else share_of_negative(self._eigenvalues)
+        return 0.0 if self.kernel.definite or self._proven_definite else share_of_negative(self._eigenvalues)
+
+    @cached_property
+    def _proven_definite(self) -> bool:
+        """Whether a Cholesky factor, in a fifth of the eigenvalues' time, proves that all negative ones are ignored."""
+        if self.kernel.definite is not None or not is_numpy(self.gram):
+            return False
+        gram = as_float64(self.gram)
+        check_finite_kernel(gram)
+        largest = max(float(np.diagonal(gram).max()), float(gram.mean(axis=0).sum()))  # a lower bound of the largest
+        ignored = INDEFINITE * min(self.size * float(self.exact.variances[0]), largest)
+        return ignored > 0 and cholesky(add_to_diagonal(gram, ignored)) is not None
 
     @cached_property
     def _eigenvalues(self) -> Array:

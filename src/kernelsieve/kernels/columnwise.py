@@ -9,7 +9,9 @@ The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), has a kink wherever a point
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +23,12 @@ from ..arrays import Array, exp_in_place, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
 from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense, identity_like, manhattan
-from .blocks import CACHED_VALUES
+from .blocks import CACHED_VALUES, direct_broadcasts
 from .radial import RBF
 
+LONG_LOOP = 2048  # rows of a tile: numpy starts a loop for each of its points
+LARGEST_DEGREE = 3  # of a bounded ANOVA kernel: float32 can represent the squares of its values on 10^6 columns
+ROOT_OF_HALF = 0.5**0.5
 NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent it
 
 
@@ -42,11 +47,12 @@ class NonNegative(Kernel):
         """The rows, refused if a number is negative; points that are being moved may be negative, and count as zero."""
         if rows is points:
             return self.within(rows)
-        if scipy.sparse.issparse(rows):
-            lowest = np.asarray(rows.min(axis=0).todense()).ravel()
-        else:
-            lowest = namespace(rows).min(rows, axis=0)
-        if float(namespace(lowest).min(lowest)) < 0:
+        values = rows.data if scipy.sparse.issparse(rows) else rows
+        if math.prod(values.shape) and float(namespace(values).min(values)) < 0:
+            if scipy.sparse.issparse(rows):
+                lowest = np.asarray(rows.min(axis=0).todense()).ravel()
+            else:
+                lowest = namespace(rows).min(rows, axis=0)
             column = int(namespace(lowest).argmin(lowest))
             raise OutsideDomain(
                 column,
@@ -122,29 +128,34 @@ def _sums(term: Any, rows: Array, points: Array) -> Array:
     return xp.stack([xp.sum(term(xp, rows, points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)
 
 
-def _cached_ranges(rows: np.ndarray, points: np.ndarray) -> list[slice]:
-    return row_ranges(rows.shape[0], max(1, CACHED_VALUES // points.shape[0]))
+def _tiles(rows: np.ndarray, points: np.ndarray) -> Iterator[tuple[slice, slice]]:
+    """Rows and points whose pairs stay in the cache: many rows, along which numpy's loops run, and few points."""
+    for part in row_ranges(rows.shape[0], LONG_LOOP):
+        for some in row_ranges(points.shape[0], max(1, CACHED_VALUES // (part.stop - part.start))):
+            yield part, some
 
 
+@direct_broadcasts()
 def _joined(join: np.ufunc, term: Any, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The terms of all columns, added or multiplied, for all pairs, (n, m)."""
     columns = np.ascontiguousarray(rows.T)
     out = np.empty((points.shape[0], rows.shape[0]), dtype=np.result_type(rows, points))
-    for part in _cached_ranges(rows, points):
-        block = term(np, columns[0, part], points[:, 0, None])
+    for part, some in _tiles(rows, points):
+        block = term(np, columns[0, part], points[some, 0, None])
         for j in range(1, len(columns)):
-            join(block, term(np, columns[j, part], points[:, j, None]), out=block)
-        out[:, part] = block
+            join(block, term(np, columns[j, part], points[some, j, None]), out=block)
+        out[some, part] = block
     return out.T
 
 
+@direct_broadcasts()
 def _pulled(slope: Any, rows: np.ndarray, points: np.ndarray, pull: np.ndarray) -> np.ndarray:
     """sum_n pull_nj h'(x_n, s_j), (m, d)."""
     columns, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
     out = np.zeros(points.shape, dtype=pull.dtype)
-    for part in _cached_ranges(rows, points):
+    for part, some in _tiles(rows, points):
         for j in range(len(columns)):
-            out[:, j] += np.vecdot(pull[:, part], slope(np, columns[j, part], points[:, j, None]))
+            out[some, j] += np.vecdot(pull[some, part], slope(np, columns[j, part], points[some, j, None]))
     return out
 
 
@@ -307,6 +318,7 @@ class ANOVA(Columnwise, Wide):
         super().__post_init__()
         if isinstance(self.degree, bool) or not isinstance(self.degree, int | np.integer) or self.degree < 1:
             raise ValueError(f"degree={self.degree!r} of ANOVA must be a whole number of at least 1")
+        object.__setattr__(self, "bounded", self.degree <= LARGEST_DEGREE)
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         return (_sums(lambda ops, x, s: (x - s) ** 2, dense(rows), dense(points)) / rows.shape[1]) ** 0.5
@@ -360,9 +372,9 @@ class Spline(NonNegative, Columnwise):
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
         # x + x s - s^2 / 2 where s < x, and x + x^2 / 2 where s > x, which is less by max(x - s, 0)^2 / 2
-        apart = x - s
-        over = apart + ops.abs(apart)
-        return (x + 0.5 * x * x - 0.125 * over * over) / ops.maximum(*_branches(x, s))
+        level = ROOT_OF_HALF * s
+        over = ops.maximum(ROOT_OF_HALF * x, level) - level
+        return ((x + 0.5 * x * x) - over * over) / ops.maximum(*_branches(x, s))
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return ops.exp(t)
@@ -441,6 +453,7 @@ class Laplacian(Stationary):
         return self.gamma, Laplacian(gamma=1.0)
 
 
+@direct_broadcasts()
 def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
     """sum_n pull_nj over the rows above point j, feature by feature, and over those equal to it; (m, d) both."""
     xp = namespace(points)

@@ -216,7 +216,7 @@ class CapturedVariance:
     @cached_property
     def _largest(self) -> float:
         """An upper bound on the rows' kernel values."""
-        return 1.0 if self.kernel.bounded else float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
+        return float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
 
     def _threads_for(self, points: Array) -> int:
         """Threads for blocks of rows; with few points more threads would wait for each other."""
