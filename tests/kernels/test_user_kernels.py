@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 from oracles import exact_kernel_pca, finite_difference
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 import kernelsieve
-from kernelsieve import SparseKernelPCA
+from kernelsieve import (
+    ElasticNetKernelPCA,
+    ImprovedKernelPCA,
+    KernelMonitor,
+    KernelPCA,
+    LikelihoodKernelPCA,
+    OnlineKernelPCA,
+    SparseKernelPCA,
+)
 from kernelsieve.kernels import RBF, bind_callable, from_distance
 from kernelsieve.kernels.width import Seen
 
@@ -160,10 +169,44 @@ def test_values_that_are_no_numbers_name_their_pair():
         return np.where((x[:, :1] > 0.9) & (y[:, 0] > 0.9), np.nan, x @ y.T)
 
     rows = np.eye(8)[:, [3, 4]]
-    with pytest.raises(ValueError, match=r"returned nan for the pair array\(\[1., 0.\]\), array\(\[1., 0.\]\)"):
+    with pytest.raises(ValueError, match=r"returned nan for the pair \[1.0, 0.0\], \[1.0, 0.0\]"):
         SparseKernelPCA(1, n_support=3, kernel=without_a_number).fit(rows)
 
 
 def test_a_function_that_is_negative_where_rows_are_alike_is_told_so():
     with pytest.raises(ValueError, match="below zero for all rows"):
         SparseKernelPCA(1, n_support=3, kernel=lambda x, y: -np.exp(-cdist(x, y))).fit(ROWS)
+
+
+@pytest.mark.parametrize("in_pairs", [False, True])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KernelPCA(2),
+        ElasticNetKernelPCA(2),
+        ImprovedKernelPCA(2),
+        LikelihoodKernelPCA(),
+        OnlineKernelPCA(2),
+        SparseKernelPCA(2, n_support=6),
+        KernelMonitor(2, 8),
+    ],
+)
+def test_a_kernel_that_depends_on_the_order_of_a_pair_is_refused_and_the_pair_named(estimator, in_pairs):
+    def skewed(X, Y):
+        block = gaussian(np.atleast_2d(X), np.atleast_2d(Y)) + 0.3 * np.atleast_2d(X)[:, :1]
+        if not in_pairs:
+            return block
+        return float(block[0, 0]) if X.ndim == 1 else None
+
+    model = clone(estimator).set_params(kernel="rbf").fit(ROWS)
+    before = vars(model).copy()
+    with pytest.raises(ValueError, match=r"not symmetric: k\(\[-?\d.+\], \[-?\d.+\]\) is"):
+        model.set_params(kernel=skewed).fit(ROWS)
+    assert {name for name in vars(model) if vars(model)[name] is not before.get(name)} == {"kernel"}
+
+
+@pytest.mark.parametrize("selection", ["optimized", "targeted"])
+def test_an_asymmetric_kernel_of_a_stream_is_refused(selection):
+    stream = SparseKernelPCA(2, n_support=6, selection=selection, kernel=lambda X, Y: gaussian(X, Y) + X[:, :1])
+    with pytest.raises(ValueError, match="not symmetric"):
+        stream.partial_fit(ROWS)

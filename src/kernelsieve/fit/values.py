@@ -13,7 +13,7 @@ fit need not know that values are remembered.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from threading import Lock
@@ -156,21 +156,6 @@ class KernelValues:
         self._fill_square(block[first, first], rows[first])
         self._fill_square(block[second, second], rows[second])
 
-    def check_symmetry(self) -> None:
-        """Refuse a kernel whose values depend on the order of a pair, on a few pairs."""
-        left, right = self._kept[:2], self._kept[2:4]
-        if not right.shape[0]:
-            return
-        # Not kept: a square of which some values are known is computed row by row, which takes more calls.
-        values, swapped = self._computed(left, right), self._computed(right, left).T
-        off = np.abs(values - swapped) > ASYMMETRY[8] * np.abs(values).max()
-        if off.any():
-            i, j = np.argwhere(off)[0]
-            x, y = (shown(row[0] if self.kernel.of_objects else row) for row in (left[i], right[j]))
-            raise ValueError(
-                f"the kernel is not symmetric: k({x}, {y}) is {values[i, j]:.6g} and k({y}, {x}) is {swapped[i, j]:.6g}"
-            )
-
     def check_diagonal(self) -> None:
         """Refuse a diagonal that the user states and that is not k(x, x), on a few rows."""
         if not self.kernel.states_diagonal:
@@ -266,9 +251,26 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
     parts = [rows.values] if rows.fresh is None else [rows.values, rows.fresh.values]
     stack = scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(rows.X) else np.concatenate(parts)
     store = KernelValues(kernel, as_float64(stack))
-    store.check_symmetry()
+    check_symmetry(kernel, store._kept, store._computed)
     store.check_diagonal()
     return RememberedKernel(kernel, store)
+
+
+def check_symmetry(kernel: Kernel, rows: Array, compute: Callable[[Array, Array], Array] | None = None) -> None:
+    """Refuse a user's kernel whose values depend on the order of a pair, on four pairs of the first rows."""
+    if not kernel.costly or rows.shape[0] < 4:
+        return
+    left, right = rows[:2], rows[2:4]
+    compute = compute or kernel
+    # Not kept: a square of which some values are known is computed row by row, which takes more calls.
+    values, swapped = to_numpy(compute(left, right)), to_numpy(compute(right, left)).T
+    off = np.abs(values - swapped) > ASYMMETRY[values.dtype.itemsize] * np.abs(values).max()
+    if off.any():
+        i, j = np.argwhere(off)[0]
+        x, y = (shown(row[0] if kernel.of_objects else row) for row in (left[i], right[j]))
+        raise ValueError(
+            f"the kernel is not symmetric: k({x}, {y}) is {values[i, j]:.6g} and k({y}, {x}) is {swapped[i, j]:.6g}"
+        )
 
 
 def is_slow(kernel: Kernel, few: Array, n_values: float) -> bool:

@@ -104,8 +104,8 @@ def objects_of(rows: Array) -> list[Any]:
 
 
 def shown(one: Any) -> str:
-    """An object as it is shown in error messages."""
-    return reprlib.repr(one)
+    """An object as it is shown in error messages: of a row, its first six numbers."""
+    return reprlib.repr(one.tolist() if isinstance(one, np.ndarray) else one)
 
 
 def checked_values(block: Any, left: list[Any], right: list[Any]) -> np.ndarray:

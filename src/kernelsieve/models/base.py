@@ -56,7 +56,7 @@ from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..fit.stages import CallbackSupportMixin, Stages
-from ..fit.values import RememberedKernel
+from ..fit.values import RememberedKernel, check_symmetry
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
 from ..kernels.registry import warn_about_noise
@@ -258,7 +258,7 @@ class KernelTransformer(
             )
         short = self._short_side(rows) if request.row_space else None
         sampled = replace(sampled, turned=None if short is None else short.rows)
-        kernel, gamma = (kernel_on or request.kernel_on or self._kernel_on)(sampled)
+        kernel, gamma = (kernel_on or request.kernel_on or self._symmetric_kernel_on)(sampled)
         if short is not None and kernel.stationary and gamma * short.largest > MOST_WIDTHS:
             short = None
         if short is not None:
@@ -307,6 +307,12 @@ class KernelTransformer(
 
     def _rng(self) -> np.random.Generator:
         return generator_of(self.random_state)
+
+    def _symmetric_kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
+        """As `_kernel_on`, after checking a user's kernel on a few pairs."""
+        kernel, gamma = self._kernel_on(rows)
+        check_symmetry(kernel, rows.first(4))
+        return kernel, gamma
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel and its gamma, determined on these rows."""

@@ -255,7 +255,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
                 f"a number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
             )
         sampled = sample_rows(rows.X, PLAN.evaluation_rows, self._rng(), rows.weights, merge=False)
-        kernel, gamma = self._kernel_on(sampled)
+        kernel, gamma = self._symmetric_kernel_on(sampled)
         return OnlineState(reservoir, clone(self), frozen_parameters(self), kernel, gamma)
 
     def _reported(self, state: OnlineState) -> Self:

@@ -40,6 +40,7 @@ from ..errors import KernelWarning, warn
 from ..fit.parameters import MeantParameters, generator_of
 from ..fit.plan import PLAN
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
+from ..fit.values import check_symmetry
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, resolve_gamma
@@ -77,6 +78,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             else:
                 check_spread(floating(X))  # differences of booleans and small integers overflow
             self._callable = self._bound(X)
+            if self._callable is not None:
+                check_symmetry(self._callable, floating(X)[:4])
             if kernel_object(self.kernel) is not None:
                 self.gamma_ = getattr(self._callable, "gamma", 1.0)
             elif isinstance(self.gamma, str):

@@ -370,7 +370,7 @@ class PartialFit:
         last = None if settle else state.choice
         if last is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
             return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
-        kernel, gamma = self._kernel_on(rows)
+        kernel, gamma = self._symmetric_kernel_on(rows)
         if last is None or state.reservoir.whole or abs(math.log(gamma / last.gamma)) > SAME_WIDTH:
             return kernel, gamma
         return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
