@@ -16,7 +16,7 @@ import scipy.sparse
 from oracles import captured_by, gram_of
 from stream_cases import NAMES, SAMPLE, assert_same_fit
 
-from kernelsieve import KernelMonitor, LikelihoodKernelPCA, SparseKernelPCA
+from kernelsieve import ElasticNetPCA, KernelMonitor, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -344,6 +344,11 @@ def test_sparse_chunks_are_refused_in_words_that_help(rows):
         SparseKernelPCA(2, n_support=10).fit,
         lambda X: fitted.transform(X).compute(),
         KernelMonitor(2, 10).fit,
+        fitted.score,
+        SparseKernelPCA(2, n_support=10).partial_fit,
+        KernelPCA(2).fit,
+        KernelPCA(2).fit(rows[:200, :3]).transform,
+        ElasticNetPCA(2, alpha=0.1).fit,
     ):
         # without a cluster: other tests of this module close theirs
         with (

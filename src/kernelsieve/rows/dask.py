@@ -33,6 +33,7 @@ from .device import DeviceRows, checked_device, named_device
 from .reservoir import stacked
 from .rows import Rows, Summand, device_blocks
 from .sampling import projection_of_columns
+from .sources import SPARSE_CHUNKS
 from .streams import PassFingerprint, fingerprint, fingerprint_of, same_columns
 
 Record = TypeVar("Record")
@@ -246,10 +247,7 @@ def _this_worker() -> str:
 def on_worker(block: Any, device: str | None) -> Array:
     """The rows of a chunk: where they are if they are on a device, else on the device of that name."""
     if scipy.sparse.issparse(block):
-        raise TypeError(
-            "the chunks of the dask array are sparse, and chunks must be dense: give X.map_blocks(lambda chunk: "
-            "chunk.toarray()), or all rows as one scipy.sparse matrix"
-        )
+        raise TypeError(SPARSE_CHUNKS)
     if not is_foreign(block):
         rows = np.ascontiguousarray(block)
         if device is None:

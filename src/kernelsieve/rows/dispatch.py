@@ -38,7 +38,7 @@ from .checks import (
 from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .kinds import check_like, object_rows
 from .rows import ArrayRows, Rows
-from .sources import Stream, Watch, is_dask, stream_of
+from .sources import SPARSE_CHUNKS, Stream, Watch, is_dask, stream_of
 from .streams import StreamRows, same_columns
 
 
@@ -336,6 +336,8 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
                 f"X holds text ({shown(text)}), and {name} needs numbers: for rows that are strings give a kernel of "
                 "strings, as kernel=kernelsieve.kernels.Spectrum(3), or kernels.of_objects(f) for a function f(a, b)"
             ) from error
+        if is_dask(X) and scipy.sparse.issparse(getattr(X, "_meta", None)):
+            raise TypeError(SPARSE_CHUNKS) from error
         told = _text_columns(X)
         if told is None and not is_dask(X) and stream_of(X, once=True) is not None:
             raise TypeError(

@@ -92,6 +92,12 @@ def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:
     return iter(blocks)
 
 
+SPARSE_CHUNKS = (
+    "the chunks of the dask array are sparse, and chunks must be dense: give X.map_blocks(lambda chunk: "
+    "chunk.toarray()), or all rows as one scipy.sparse matrix"
+)
+
+
 def is_dask(X: Any) -> bool:
     """Whether X is one of dask's collections."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
