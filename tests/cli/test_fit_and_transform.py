@@ -172,16 +172,33 @@ def test_a_model_of_a_file_without_a_header_takes_that_file(folder, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "n.npy"), np.load(tmp_path / "named.npy"), atol=1e-12)
 
 
+@pytest.mark.parametrize("cells", [[b"a"] * 150, [[1, 2]] * 150], ids=["bytes", "lists"])
+def test_what_a_csv_file_cannot_hold_is_named(cells, folder, tmp_path):
+    pl.read_csv(folder / "rows.csv").with_columns(pl.Series("held", cells)).write_parquet(tmp_path / "rows.parquet")
+    transform = ["transform", folder / "model.ks", tmp_path / "rows.parquet", "--keep", "held"]
+    result = run(*transform, "-o", tmp_path / "kept.csv")
+    assert result.exit_code == 1
+    assert "as column 'held' holds: leave it out, or write .parquet" in " ".join(result.output.split())
+    assert not (tmp_path / "kept.csv").exists()
+    assert run(*transform, "-o", tmp_path / "kept.parquet").exit_code == 0
+
+
 def test_cells_that_a_spreadsheet_would_run_are_guarded_if_asked_for(folder, tmp_path):
     texts = ["=1+1", "+1", "-1", "@a", "\tb", "plain", None]
     frame = pl.read_csv(folder / "rows.csv").head(7).with_columns(pl.Series("=note", texts), number=pl.lit(-1.5))
+    frame = frame.with_columns(
+        kind=pl.Series(texts, dtype=pl.Categorical), level=pl.Series(["@a"] * 7, dtype=pl.Enum(["@a"]))
+    )
     frame.write_parquet(tmp_path / "rows.parquet")
-    transform = ["transform", folder / "model.ks", tmp_path / "rows.parquet", "--keep", "=note,number", "--force"]
+    kept = "=note,number,kind,level"
+    transform = ["transform", folder / "model.ks", tmp_path / "rows.parquet", "--keep", kept, "--force"]
     assert run(*transform, "-o", tmp_path / "plain.csv").exit_code == 0
     assert pl.read_csv(tmp_path / "plain.csv")["=note"].to_list() == texts
     assert run(*transform, "--guard-formulas", "-o", tmp_path / "safe.csv").exit_code == 0
     safe = pl.read_csv(tmp_path / "safe.csv")
     assert safe.columns[:2] == ["'=note", "number"]
     assert safe["'=note"].to_list() == ["'=1+1", "'+1", "'-1", "'@a", "'\tb", "plain", None]
+    assert safe["kind"].to_list() == safe["'=note"].to_list()
+    assert safe["level"].to_list() == ["'@a"] * 7
     assert safe["number"].to_list() == [-1.5] * 7  # a number is not run
     assert run(*transform, "--guard-formulas", "-o", tmp_path / "safe.parquet").exit_code == 2

@@ -169,14 +169,23 @@ def check_guard(path: Path | None, guard: bool) -> None:
 def _guarded(frame: Any) -> Any:
     import polars as pl
 
-    text = pl.col(pl.String)
+    names = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    text = pl.col(names).cast(pl.String)
     frame = frame.with_columns(pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep())
     return frame.rename({name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)})
 
 
 def _write_csv(file: Any, frames: Iterable[Any], separator: str) -> int:
+    import polars as pl
+
     n_rows = 0
     for number, frame in enumerate(frames):
+        unwritten = [name for name, kind in frame.schema.items() if kind.is_nested() or kind == pl.Binary]
+        if unwritten:
+            raise TableError(
+                f"CSV has no place for lists and bytes, as column {unwritten[0]!r} holds: leave it out, or "
+                "write .parquet"
+            )
         text = frame.write_csv(separator=separator, include_header=number == 0)
         file.write(text.encode())
         n_rows += frame.height
