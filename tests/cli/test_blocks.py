@@ -294,10 +294,14 @@ def test_parquet_columns_without_a_name_of_their_own_get_one(names, options, row
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-9)
 
 
-def test_a_parquet_file_is_judged_by_what_it_holds_and_not_by_its_packed_size(tmp_path, monkeypatch):
+@pytest.mark.parametrize("extension", [".parquet", ".csv.gz"])
+def test_a_file_is_judged_by_what_it_holds_and_not_by_its_packed_size(extension, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    path = tmp_path / "rows.parquet"
-    pl.DataFrame({name: np.zeros(20_000) for name in "abcd"}).write_parquet(path)
+    path, frame = tmp_path / f"rows{extension}", pl.DataFrame({name: np.zeros(20_000) for name in "abcd"})
+    if extension == ".parquet":
+        frame.write_parquet(path)
+    else:
+        path.write_bytes(gzip.compress(frame.write_csv().encode()))
     assert path.stat().st_size < 20_000
     monkeypatch.setattr(files, "STREAMED_BYTES", 500_000)  # of the 640,000 that the table takes
     table = files.open_table(path)

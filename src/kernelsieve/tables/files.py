@@ -236,8 +236,7 @@ def open_table(
         return _sheet_table(path, called, key, header, names, na, batch_size)
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, whole)
-    in_blocks = not whole and (batch_size is not None or path.stat().st_size > STREAMED_BYTES)
-    return _csv_table(path, called, header, names, na, batch_size, in_blocks)
+    return _csv_table(path, called, header, names, na, batch_size, whole)
 
 
 def check_regular(path: Path) -> None:
@@ -273,7 +272,7 @@ def _csv_table(
     names: Sequence[str],
     na: Sequence[str],
     batch_size: int | None,
-    in_blocks: bool,
+    whole: bool,
 ) -> Table:
     import polars as pl
 
@@ -281,6 +280,9 @@ def _csv_table(
         file, frame = open_csv(path, header=header, names=names, na=na)
         if not file.n_rows:
             raise TableError(f"{called} has no rows")
+        # as in memory: a packed file, or one of short numbers, is a fraction of that on disk
+        n_bytes = max(path.stat().st_size, 8 * file.n_rows * len(file.names))
+        in_blocks = not whole and (batch_size is not None or n_bytes > STREAMED_BYTES)
         if frame is None and not in_blocks:
             frame = pl.concat(list(file.frames()))
     except (CsvError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
@@ -307,7 +309,7 @@ def _sheet_table(
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         saved = Path(folder) / "sheet.tsv"
         write_sheet(path, called, key, saved)
-        return replace(_csv_table(saved, called, header, names, na, batch_size, False), source=None)
+        return replace(_csv_table(saved, called, header, names, na, batch_size, True), source=None)
 
 
 def _look_like_data(file: CsvFile) -> bool:
