@@ -191,7 +191,8 @@ def recorded(where: list[str], n_processes: int) -> Tests:
     folders = [Path(place) for place in where]
     files = sorted({found for place in folders for found in ([place] if place.is_file() else place.rglob("test_*.py"))})
     doctests = [path for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()] if "src" in where else []
-    helpers = _digest(path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_"))
+    shared = (path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_"))
+    helpers = _digest(path for path in shared if path != Path(__file__))  # how mutants are judged changes no record
     jobs = []
     for path in (*files, *(path.relative_to(ROOT) for path in doctests)):
         key = hashlib.sha256(f"{source}{helpers}{path}{sys.version}".encode() + path.read_bytes()).hexdigest()[:24]

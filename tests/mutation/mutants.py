@@ -35,6 +35,8 @@ _PAIRS = [("min", "max"), ("minimum", "maximum"), ("argmin", "argmax"), ("any", 
 OPPOSITES = {**dict(_PAIRS), **{b: a for a, b in _PAIRS}}
 # Where a change is not a change of what the program does, but of its words, its types or its list of names.
 NOT_MUTATED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
+# Keyword arguments of numpy and scipy that say how something is computed, and change no number.
+ONLY_HOW = ("copy", "check_finite", "overwrite_a", "overwrite_b")
 
 Line = tuple[str, int]  # a file below the package's folder, and a line of it
 
@@ -130,7 +132,7 @@ class _Walk:
             yield from self._body(part, in_function)
 
     def _expression(self, node: ast.AST, lines: tuple[Line, ...]) -> Iterator[list[Mutant]]:
-        if isinstance(node, NOT_MUTATED):
+        if isinstance(node, NOT_MUTATED) or (isinstance(node, ast.keyword) and node.arg in ONLY_HOW):
             return
         if found := [self._mutant(node, kind, after, lines) for kind, after in _changes(node)]:
             yield found

@@ -59,6 +59,12 @@ def test_every_kind_of_change_is_made_and_no_word_is_changed(mutants):
     }
 
 
+def test_how_numbers_are_copied_is_not_changed(package):
+    (package / "module.py").write_text("def f(x):\n    return x.astype(int, copy=False).clip(min=3)\n")
+    (constants,) = [m for place in mutants_of(package / "module.py", package, Names(package)) for m in place][1:]
+    assert (constants.before, constants.after) == ("3", "4")
+
+
 def test_a_mutant_is_the_file_with_one_change_and_as_many_lines(mutants):
     for mutant in mutants:
         changed = mutant.source(SOURCE.encode())
