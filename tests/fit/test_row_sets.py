@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
-from kernelsieve.fit.captured_ratio import Estimate, _Squares, disagreement, error_of_few, n_real
+from kernelsieve.fit.captured_ratio import Estimate, SeenPoints, _Squares, disagreement, error_of_few, n_real
 from kernelsieve.fit.plan import PLAN
+from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
+from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rows.sampling import sample_rows
 
 
@@ -174,3 +177,32 @@ def test_a_ratio_is_reported_with_an_interval_around_it(value, error, step):
     agreed = reported(across=(1.0, 1.0), step=0.0, doubt=0.0, error=0.0)
     assert agreed.interval == (known, known) == (agreed.value, agreed.value)
     assert (found.kind, found.n_samples, found.n_directions) == ("sample", 100, 3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+def test_rows_that_are_all_rows_correct_nothing(name, center, weighted, cloud, new_rows):
+    """What the pass over all rows adds up are means over rows of what each row measures: where these are all rows, the
+    correction is none, and the ratio is what the components capture over what exact kernel PCA does."""
+    weights = np.random.default_rng(1).uniform(0.2, 3, 80) if weighted else None
+    sample, _, _ = made(cloud, name, center=center, weights=weights)
+    rows, kernel = sample.evaluation, sample.kernel
+    chosen = Points(kernel, new_rows[:6], None)
+    span = span_of(ArrayRows(cloud, weights), chosen, center=center)
+    found = span.best(3)
+    expansion, captured = span.expansion(found), float(found.variances.sum())
+    scores = expansion.transform(np.asarray(rows.given))
+    np.testing.assert_allclose(rows.shares @ scores**2, found.variances, rtol=1e-8)
+    ratio = captured / rows.exact.captured
+    squares = _Squares(rows, (scores**2).sum(axis=1))
+    seen = SeenPoints(kernel, chosen.points, rows)
+    estimate = Estimate(seen, squares, ratio, 0.0, 0.0, "sample", 3)
+    corrected = estimate.corrected(span, expansion, captured)
+    assert corrected.value == pytest.approx(ratio, rel=1e-8)
+    further = estimate.corrected(span, expansion, 1.01 * captured)  # not what the rows say: others must have more
+    assert further.value != pytest.approx(ratio, rel=1e-4)
+    inside, rest, outside = estimate._parts(span, expansion)
+    np.testing.assert_allclose(inside, squares.model, rtol=1e-7)
+    np.testing.assert_allclose(rows.shares @ rest, np.trace(span.covariance) - captured, rtol=1e-6, atol=1e-12)
+    assert np.all(outside > -1e-9 * rows.lengths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from kernelsieve.rules.targeted import targeted_choice, targeted_on_device
 from kernelsieve.search import moved as free
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
-from kernelsieve.search.objective_cuda import CapturedOnDevice
+from kernelsieve.search.objective_cuda import CapturedOnDevice, PaddedMemory
 from kernelsieve.solvers.greedy import StoredGram
 from kernelsieve.spectrum import top
 from kernelsieve.spectrum.top import exact_components
@@ -108,6 +109,17 @@ def test_a_step_that_is_too_long_is_shortened_and_remembered(cloud, new_rows):
         runner.run(6)
     assert in_line.n_evaluations == plain.n_evaluations > in_line.n_steps + 1
     np.testing.assert_allclose(in_line.points.cpu(), plain.points.cpu(), rtol=1e-6, atol=1e-6)
+
+
+def test_steps_are_recorded_where_a_line_can_hold_them(cloud, new_rows):
+    """Once there is a basis to start from; not under kernels so narrow that rounding could hide distances."""
+    points = there(new_rows[:8])
+    for gamma, recorded in ((0.5, True), (1e9, False)):
+        objective = CapturedOnDevice(named_kernel("rbf", gamma=gamma), there(cloud), None, None, 2, True)
+        at = objective.evaluate(points)
+        ahead = objective.ahead(points, at, PaddedMemory.of(4, points))
+        assert (ahead is not None) is recorded
+        assert objective.ahead(points, replace(at, basis=None), PaddedMemory.of(4, points)) is None
 
 
 @pytest.mark.parametrize("gamma", [0.02, 1.0])

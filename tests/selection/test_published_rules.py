@@ -16,9 +16,12 @@ from selection_cases import GREEDY_RULES, ROW_RULES, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules.base import KernelGram
 from kernelsieve.rules.distances import central_of_gram, central_row, dissimilar_nodes
+from kernelsieve.rules.registry import UNSWAPPED, rows_by_each_rule
 from kernelsieve.rules.residual import LargestGain, SampledGain
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
@@ -99,6 +102,23 @@ def test_published_rules_pick_what_their_papers_say(rule, name, cloud):
     first = model.support_[:1] if np.ptp(np.diagonal(gram)) == 0 else ()  # all rows are equally long: any may be first
     truth = published_picks(rule, gram, X, 10, first)
     np.testing.assert_array_equal(model.support_, truth)
+
+
+def test_rules_that_start_a_search_pick_what_they_pick_alone(cloud):
+    sample = Sample.of(
+        sample_rows(cloud[:40], 40, np.random.default_rng(0), None, merge=True),
+        named_kernel("poly", **KERNELS["poly"]),
+        3,
+        center=True,
+    )
+    X = cloud[sample.rows.indices]
+    gram = gram_of("poly", X, **KERNELS["poly"])
+    found = rows_by_each_rule(sample, 8, np.random.default_rng(0))
+    np.testing.assert_array_equal(found[UNSWAPPED], targeted_by_brute_force(gram, 3, 8))
+    for rule in ("gain", "residual", "dissimilar", "farthest"):
+        np.testing.assert_array_equal(found[rule], published_picks(rule, gram, X, 8, ()), err_msg=rule)
+    for rows in found.values():
+        assert len(set(rows.tolist())) == len(rows) <= 8
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -225,6 +225,13 @@ def test_an_exchange_that_promises_little_is_not_made(cloud):
     assert moved.exchanged(search, found) is found
 
 
+@pytest.mark.parametrize(("work", "asked"), [(80**2 * 5, True), (80**2 * 5 - 1, False)])
+def test_every_rule_is_asked_where_rows_are_few(cloud, monkeypatch, work, asked):
+    search = search_on(cloud, any_rule_work=work)
+    monkeypatch.setattr(moved, "from_any_rule", lambda search, found: replace(found, winner="asked"))
+    assert (search._bettered(candidate(search, cloud[:5]), 0.0).winner == "asked") is asked
+
+
 @pytest.mark.parametrize(("share", "moved_on"), [(0.91, True), (0.89, False)])
 def test_rows_of_a_rule_are_moved_where_they_are_close_behind_moved_points(cloud, monkeypatch, share, moved_on):
     search = search_on(cloud, max_iter=3, close_behind=0.9)
@@ -430,6 +437,15 @@ def test_directions_of_sparse_rows_are_their_principal_directions_and_their_mean
         np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-10)
         for direction in [*truth[:n_directions], mean / np.linalg.norm(mean)][: n_directions + center]:
             assert np.linalg.norm(found @ direction) == pytest.approx(1, abs=1e-5)
+
+
+def test_rows_that_fill_all_their_columns_are_moved_in_all_of_them():
+    """No subspace leaves little outside, and the rows are too many to save anything by the space that they span."""
+    X = np.random.default_rng(0).standard_normal((400, 200))
+    c = coordinates(sample_of(X, named_kernel("rbf", gamma=0.05)))
+    assert c.basis is None
+    assert c.row_scale is None
+    assert c.rows.shape == X.shape
 
 
 def test_images_of_exact_components_are_their_kernel_values(cloud, new_rows):
