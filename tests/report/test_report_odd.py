@@ -104,3 +104,10 @@ def test_rows_on_cards_that_are_not_odd_are_not_counted():
     found = kernelsieve.report(model, table).contents
     assert found["odd"]["n_odd"] == 4 < sum(card["n_rows"] for card in found["odd"]["cards"])
     assert "4 of 40 rows are odd, 2 of them because of wind" in found["summary"]
+
+
+def test_reasons_are_counted_among_the_rows_whose_reasons_are_known():
+    odd = {"n_odd": 3452, "n_explained": 500, "most": ["depth", 258]}
+    assert summary({"walks": []}, odd, 50_000) == (
+        "3,452 of 50,000 rows are odd, 258 of the 500 worst because of depth."
+    )

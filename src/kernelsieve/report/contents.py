@@ -179,7 +179,8 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
         second = f", then in {joined(further)}" if further else ""
         found.append(f"The rows differ most in {joined(along[0])}{second}.")
     if odd["n_odd"]:
-        why = ", {1:,} of them because of {0}".format(*odd["most"]) if odd["most"] else ""
+        whose = "them" if odd["n_odd"] <= odd["n_explained"] else f"the {odd['n_explained']:,} worst"
+        why = f", {odd['most'][1]:,} of {whose} because of {odd['most'][0]}" if odd["most"] else ""
         are = "row is" if odd["n_odd"] == 1 else "rows are"
         found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
     return " ".join(found)

@@ -22,7 +22,7 @@ function startOdd() {
   const headOf = card => card.n_rows === 1
     ? el("div", {}, "row ", toMap(card, String(card.row + 1)), el("span", { class: "soft" }, ` · error ${number(card.error, 3)}, ${number(card.times, 2)} × the median`))
     : el("div", {}, toMap(card, `${thousands(card.n_rows)} rows`), el("span", { class: "soft" }, ` · error up to ${number(card.error, 3)}, ${number(card.times, 2)} × the median`));
-  const advice = odd.advice && el("p", { class: "advice" }, `A few rows make up most of the spread of ${odd.advice.columns.join(", ")}, and that alone makes ${thousands(odd.advice.n_rows)} rows odd. To see what else there is, fit with --scale robust, or TableEncoder(scale="robust").`);
+  const advice = odd.advice && el("p", { class: "advice" }, `A few rows make up most of the spread of ${odd.advice.columns.join(", ")}, and that alone makes ${odd.n_odd > odd.n_explained ? "at least " : ""}${thousands(odd.advice.n_rows)} rows odd. To see what else there is, fit with --scale robust, or TableEncoder(scale="robust").`);
   const rest = odd.n_groups > cards.length ? el("p", { class: "note" }, `The ${cards.length} worst of ${thousands(odd.n_groups)} groups${odd.n_odd > odd.n_explained ? `, of the ${thousands(odd.n_explained)} worst rows` : ""}.`) : null;
   fill("odd-body", el("p", {}, above, what, "Rows that are odd for the same reason share a card. It names the column, what the model would have expected there, and the column's share of the difference."),
     advice, el("div", { class: "cards" }, cards.map(card => el("div", { class: "card" }, headOf(card),
