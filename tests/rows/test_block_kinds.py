@@ -347,6 +347,18 @@ def test_blocks_in_memory_are_read_once(rows, monkeypatch):
     assert sum(looked_at) == 300
 
 
+def test_only_rows_that_are_read_anew_are_fingerprinted(rows, monkeypatch):
+    """Blocks in memory cost what one array there costs."""
+    taken, sums = [], streams._sums
+    monkeypatch.setattr(streams, "_sums", lambda *given: taken.append(1) or sums(*given))
+    for blocks in (cut(rows), cut(on_device(rows))):
+        model(**POINTS).fit(blocks)
+        assert not taken
+        model(**POINTS).fit(lambda blocks=blocks: iter(blocks))
+        assert taken
+        taken.clear()
+
+
 def test_the_same_bits_for_any_number_of_threads(rows):
     found = [model(**POINTS, n_jobs=n).fit(lambda: iter(cut(rows, 37))) for n in (1, 2, 5)]
     for other in found[1:]:

@@ -10,8 +10,8 @@ First a sample is drawn, then moments are added up block by block:
 
 so the sample does not depend on how the stream is cut, and where the length is known it is that of the rows in memory.
 
-Every pass counts the rows and takes their fingerprint, by all threads, while a block is in the cache or on its device:
-a stream that is not the same twice is an error, not an answer.
+Every pass counts the rows, checks them and (but for blocks in memory) takes their fingerprint, by all threads, while a
+block is in the cache or on its device: a stream that is not the same twice is an error, not an answer.
 """
 
 from __future__ import annotations
@@ -90,12 +90,15 @@ class StreamRows(Rows):
 
     def blocks(self, *, ahead: bool = True) -> Iterator[tuple[int, Array]]:
         """One pass: the number of the first row of each block, and the block, checked."""
-        check = PassCheck()
+        check = self._new_check()
         with closing(self.opened(ahead=ahead)) as opened:
             for start, block in opened:
                 self._look_at(block, start, check)
                 yield start, block
         self._compare(check)
+
+    def _new_check(self) -> PassCheck:
+        return PassCheck(in_memory=self.stream.parts is not None)
 
     def _look_at(self, block: Array, start: int, check: PassCheck) -> None:
         """Check a block: in parts that stay in the cache, by all threads; on a device, as a whole."""
@@ -251,7 +254,7 @@ class StreamRows(Rows):
         joined = self.stream.may_be_joined and through is None
 
         def attempt(halvings: int) -> Any:
-            check = PassCheck()
+            check = self._new_check()
             with closing(self.opened(ahead=ahead)) as opened:
                 blocks = self._joined(opened, summand.width) if joined else opened
                 there = (through or cut_for_device)(blocks, summand.width, halvings)
@@ -281,19 +284,24 @@ class StreamRows(Rows):
 
 
 class PassCheck(FiniteCheck):
-    """Checks every block of a pass and takes the fingerprint of the pass."""
+    """Checks every block of a pass and, unless the rows lie in memory, takes the fingerprint of the pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_memory: bool = False) -> None:
         super().__init__()
+        self._in_memory = in_memory  # as one array does: nothing reads such rows anew that could give others
         self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each block, by the number of its first row
         self._direction: Array | None = None
 
     def on_host(self, block: Array, start: int) -> Array:
-        found = fingerprint(finite_rows(block, start), start)
-        self._parts[start] = found.total, found.size
+        finite_rows(block, start)
+        if not self._in_memory:
+            found = fingerprint(block, start)
+            self._parts[start] = found.total, found.size
         return block
 
     def sum_of(self, block: Array, start: int) -> Array:
+        if self._in_memory:
+            return super().sum_of(block, start)
         if self._direction is None:
             self._direction = float64_like(projection_of_columns(block.shape[1]), block)
         self._parts[start] = _sums(as_float64(block) @ self._direction, start)
