@@ -66,6 +66,11 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
     if is_foreign(block):
         rows = floats_there(block)
         return BlockKind(words, str(rows.dtype).removeprefix("torch."), int(rows.shape[1])), rows
+    usual = type(block) is np.ndarray and block.ndim == 2 and block.shape[1] > 0
+    if usual and block.dtype in FLOATS and block.dtype.isnative:
+        # scikit-learn's checks would find nothing, and take longer than the work on a small block
+        rows = np.array(block) if copy else block
+        return BlockKind(words, rows.dtype.name, rows.shape[1], bool(from_torch)), rows
     names = None if from_torch else _get_feature_names(collected(given))
     rows = check_array(
         on_host(collected(block)),
