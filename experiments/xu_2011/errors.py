@@ -39,6 +39,7 @@ DIGIT = 0.01  # of the printed means
 TIE = 1e-10  # of the largest distance: what lies nearer than that to the nearest row is a copy of it
 GENERALIZED = "g'(K_SS + ridge I) g = 1"
 DEFAULT_FORM = "|v| = 1, / sqrt(lambda)"
+MULTIPLIED = ", * sqrt(lambda)"  # which no wording of the paper says
 Expected = tuple[float, float, float]  # mean, standard deviation and standard error of the mean, in percent
 
 
@@ -186,7 +187,7 @@ def scalings(model: ImprovedKernelPCA, features: np.ndarray) -> dict[str, np.nda
     return {
         f"{name}{how}": features * factor / length
         for name, length in lengths.items()
-        for how, factor in ((", / sqrt(lambda)", 1.0), ("", roots), (", * sqrt(lambda)", roots**2))
+        for how, factor in ((", / sqrt(lambda)", 1.0), ("", roots), (MULTIPLIED, roots**2))
     }
 
 
@@ -284,22 +285,32 @@ def one_table(report: Report, name: str, i: int, cells: dict[int, Cell], forms: 
         tried=f"{len(cells)} sizes; within {STANDARD_ERRORS:g} standard errors of the mean over random subsets, or "
         "within one of the means that ties can give",
         change=change,
-        explored=other_scalings(name, forms) if i == 2 else "ties broken either way, both readings of the width",
+        explored=other_scalings(report, name, forms)
+        if i == 2
+        else "ties broken either way, both readings of the width",
     )
 
 
-def other_scalings(name: str, forms: Forms) -> str:
+def other_scalings(report: Report, name: str, forms: Forms) -> str:
     """What the other scalings of IKPCA's features come to, in this table and in all."""
     printed = {size: row[2][0] for size, row in ERRORS[name].items()}
     own = forms[name]
+    right = {form: sum(agreeing(name, 2, cells)) for form, cells in own.items()}
+    allowed = max((form for form in own if not form.endswith(MULTIPLIED)), key=right.__getitem__)
     nearest = min(own, key=lambda form: max(abs(cell.mean - printed[size]) for size, cell in own[form].items()))
     off = [cell.mean - printed[size] for size, cell in own[nearest].items()]
     whole = {form: sum(all(agreeing(other, 2, forms[other][form])) for other in forms) for form in own}
+    report.fact(
+        **{
+            f"{name}_ikpca_right": f"{right[DEFAULT_FORM]} of {len(printed)}",
+            f"{name}_ikpca_best": f"{right[allowed]} of {len(printed)}",
+        }
+    )
     return (
-        f"{len(own)} scalings of the features, ties broken either way. The nearest here, {nearest}, is off by "
-        f"{span(off)} points and has {sum(agreeing(name, 2, own[nearest]))} of {len(printed)} sizes right. No scaling "
-        f"has more than {max(whole.values())} of the {len(forms)} tables right, so that none is taken for the paper's. "
-        "The nodes are the paper's: Table 8 comes out with them"
+        f"{len(own)} scalings of the features, ties broken either way. Of those that the wording allows, {allowed} has "
+        f"most sizes right, {right[allowed]} of {len(printed)}. The nearest of all, {nearest}, is off by {span(off)} "
+        f"points and has {right[nearest]} right. No scaling has more than {max(whole.values())} of the {len(forms)} "
+        "tables right, so that none is taken for the paper's. The nodes are the paper's: Table 8 comes out with them"
     )
 
 
