@@ -247,6 +247,7 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "kernels-gp": kernels.gaussian_processes,
     "kernels-moved": kernels.moved_points,
     "kernels-values": kernels.values_of_a_callable,
+    "kernels-intervals": kernels.intervals,
     "kernels-strings": kernels.strings,
     "elastic-net": elastic_net.parabola_speed,
     "elastic-net-step": elastic_net.a_step_speed,
