@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit.values import KernelValues, RememberedKernel, rectangles
+from kernelsieve.fit.values import KernelValues, RememberedKernel, keys_of, rectangles
 from kernelsieve.kernels import bind_callable
 
 
@@ -94,6 +94,17 @@ def test_the_diagonal_of_rows_is_asked_for_once(table, vectorized):
     assert len(set(own)) == 400
     assert len(own) == 400 + 100  # the rows that have no place are computed as they come
     assert values.n_evaluations == len(kernel.pairs)
+
+
+def test_columns_of_the_same_rows_look_their_places_up_once(table, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr("kernelsieve.fit.values.keys_of", lambda rows: looked_up.append(len(rows)) or keys_of(rows))
+    kernel = bind_callable(Recorded(table), None, table)
+    remembered = RememberedKernel(kernel, KernelValues(kernel, table[:200]))
+    for i in range(5):
+        np.testing.assert_allclose(remembered(table, table[[i]]), kernel(table, table[[i]]), atol=1e-15)
+    assert looked_up == [200, 1, 400, 1, 1, 1, 1]
+    np.testing.assert_allclose(remembered(table[::-1], table[:3]), kernel(table[::-1], table[:3]), atol=1e-15)
 
 
 def test_rectangles_cover_every_wanted_element_once():

@@ -54,15 +54,24 @@ class KernelValues:
         self._known = np.zeros((size, size), dtype=bool)
         # k(x, x) is kept outside the table, because a block of which some values are known is computed in smaller ones
         self._diagonal = np.full(size, np.nan)
+        self._last: tuple[Array, np.ndarray] = (None, np.empty(0, dtype=np.intp))
         self._lock = Lock()
 
     def places(self, rows: Array) -> np.ndarray:
         """(n,) the rows' places in the table; -1 for rows that are not in it."""
         return np.fromiter(map(self._places.get, keys_of(rows), repeat(-1)), dtype=np.intp, count=rows.shape[0])
 
+    def _places_of(self, rows: Array) -> np.ndarray:
+        """Their places, which are kept: rules ask for one column after the other of the same array of rows."""
+        last, places = self._last
+        if last is not rows:
+            places = self.places(rows)
+            self._last = rows, places
+        return places
+
     def block(self, rows: Array, points: Array, at: np.ndarray) -> np.ndarray:
         """k(rows, points); `at` are the places of the points."""
-        places = at if rows is points else self.places(rows)
+        places = at if rows is points else self._places_of(rows)
         if rows is points or (np.array_equal(places, at) and np.all(at >= 0)):
             return self._square(rows, places)
         inside, columns = np.flatnonzero(places >= 0), np.flatnonzero(at >= 0)
