@@ -56,7 +56,6 @@ SWITCHES: list[tuple[str, Any]] = [
     ("coarse_share", 0.0),
     ("least_gain", 0.0),
     ("kept_enough", 1.0),
-    ("good_enough", 0.0),
     ("least_missed", INF),
     ("missed", 0.0),
     ("worth_a_try", 0.0),

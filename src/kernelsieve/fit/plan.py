@@ -52,16 +52,16 @@ class SearchPlan:
     # Points are chosen from at least this many rows for each point.
     rows_to_choose_from: int = 2
 
-    # Points that capture this share of exact kernel PCA's variance are moved no further: too little is left to gain.
+    # Points that capture this share of exact kernel PCA's variance are neither moved further nor exchanged: too little
+    # is left to gain.
     kept_enough: float = 0.9995
 
     # The race of the starts.
     kmeans_steps: int = 3  # steps of Lloyd's iteration before the centres start
     race_share: float = 0.15  # share of the steps that every start takes
-    # Beyond this many points fewer steps are taken, from centres after more steps of Lloyd's iteration, and a race
-    # with every fourth point decides which start runs: which one leads hardly depends on the number of points.
+    # Beyond this many points fewer steps are taken, and a race with every fourth point decides which start runs: which
+    # one leads hardly depends on the number of points.
     many_points: int = 400
-    kmeans_steps_of_many: int = 10
     raced_fraction: int = 4
     # Most steps are taken on a part of the rows, the last on all, until one gains less than least_gain tol^2.
     coarse_share: float = 0.7
@@ -71,11 +71,9 @@ class SearchPlan:
     # On a device all steps are taken on all rows, and this share of them is enough.
     device_share: float = 0.75
 
-    # Idle points are exchanged at the end of a search, unless the points already capture this share.
-    good_enough: float = 0.999
-    # Each component is examined only if the points miss at least this share of the last component's variance.
-    # Components of which less than `missed` lies in the span get rows of their own, if that promises `worth_a_try` of
-    # exact kernel PCA's variance.
+    # Idle points are exchanged at the end of a search.  Each component is examined only if the points miss at least
+    # this share of the last component's variance.  Components of which less than `missed` lies in the span get rows of
+    # their own, if that promises `worth_a_try` of exact kernel PCA's variance.
     least_missed: float = 0.5
     missed: float = 0.75
     worth_a_try: float = 0.003

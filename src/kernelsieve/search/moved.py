@@ -125,7 +125,7 @@ class FreePoints:
             return self._principal(n_support)
         found, exact = self._raced(n_support), self.sample.evaluation.exact
         missed = exact.captured - self._evaluated(found)
-        return self._bettered(found, missed) if missed > (1 - self.plan.good_enough) * exact.captured else found
+        return self._bettered(found, missed) if missed > (1 - self.plan.kept_enough) * exact.captured else found
 
     def _evaluated(self, found: Candidate) -> float:
         """The variance of the evaluation rows that these points capture."""
@@ -135,8 +135,7 @@ class FreePoints:
         """k-means centres of the rows of the early steps."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         n_threads = self.sample.n_threads if is_numpy(objective.rows) else 1
-        lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
-        centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
+        centers = kmeans_centers(objective.rows, n_support, plan.kmeans_steps, self.rng, objective.weights, n_threads)
         return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
     def _bettered(self, found: Candidate, missed: float) -> Candidate:
