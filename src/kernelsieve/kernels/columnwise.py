@@ -236,7 +236,7 @@ class Periodic(Columnwise, Stationary):
 
     @property
     def kernel(self) -> RBF:
-        """The Gaussian of the circles."""
+        """The Gaussian kernel that the rows are given to as points on circles, one circle for each column."""
         return RBF(gamma=self.gamma)
 
     def see(self, rows: Array) -> Array:

@@ -51,7 +51,7 @@ class Summand(Protocol):
         n_threads: int = 1,
         check: FiniteCheck | None = None,
     ) -> Any:
-        """The sum over blocks, each given with the number of its first row, looked at by `check` on the way."""
+        """The sum of what each block and the number of its first row give, after `check` has seen the block."""
 
 
 class Rows(ABC):

@@ -342,7 +342,10 @@ class Agreed:
 
 
 def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
-    """Free points for float32 rows, rounded to float32, whose numbers are sparse far from the origin."""
+    """Moved points in the precision of the rows: those of float32 rows are rounded to float32.
+
+    Far from the origin the numbers of float32 are far apart, so the points are rounded before they are measured.
+    """
     if selection.indices is not None or not problem.rows.single_precision or scipy.sparse.issparse(selection.points):
         return selection
     xp = namespace(selection.points)
