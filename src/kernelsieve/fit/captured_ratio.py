@@ -6,9 +6,9 @@ halves of the rows, the line through both is extrapolated to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-If the evaluation rows are all rows, r(n) is the truth; up to a few thousand rows, twice as many are taken where the
-interval is still wide.  Otherwise it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
-components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its probability of being drawn,
+If the evaluation rows are all rows, r(n) is the truth.  Otherwise it is an estimate.  With z_i and e_i the scores of
+evaluation row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its probability
+of being drawn,
 
     r = sum omega |z|^2 / sum omega |e|^2
     error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
@@ -77,7 +77,6 @@ MEAN_ERRORS = 4.0  # standard errors by which the rounding of a mean is bounded
 # of KNOWN_WELL is too small to lower it. Of those 1,721 intervals 95 % hold the truth (92 to 97 by width, 93 to 96 by
 # rule, 91 to 96 by rows looked at), and 1.1 % of the reported ratios are too high by more than .003.
 CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
-IN_DOUBT = 0.004  # a wider interval is measured again, on more rows
 # The line to 1/N is only nearly straight: this share of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # Under narrow kernels the ratio falls short of its limit by n^-1/2 rather than 1/n: then the step to all rows is
@@ -218,15 +217,7 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
     if chosen.by_evaluation and everything is not None:
         evaluation = everything
     seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
-    ratio = _ratio(seen, *best_on(seen, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
-    if everything is None or ratio.interval[1] - ratio.interval[0] <= IN_DOUBT:
-        return ratio
-    more = sample.with_more_evaluated
-    seen = SeenPoints(chosen.kernel, chosen.points, more.evaluation)
-    places = {index: place for place, index in enumerate(more.rows.indices[: more.n_evaluation])}
-    started = [] if chosen.seeds is None else sample.rows.indices[chosen.seeds]
-    seeds = np.array([places[index] for index in started if index in places], dtype=np.intp)
-    return _ratio(seen, *best_on(seen, chosen), n_samples, seeds=seeds)
+    return _ratio(seen, *best_on(seen, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *, fitted: float = 0.0) -> CapturedRatio:

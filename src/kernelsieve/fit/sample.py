@@ -163,21 +163,6 @@ class Sample:
         return fresh.representative.evaluation
 
     @cached_property
-    def with_more_evaluated(self) -> Sample:
-        """This sample with twice as many evaluation rows."""
-        more = Sample.of(
-            self.rows,
-            self.kernel,
-            self.n_components,
-            center=self.center,
-            n_threads=self.n_threads,
-            n_evaluation=2 * self.n_evaluation,
-            n_population=self.n_population,
-            plan=self.plan,
-        )
-        return (more.in_float64 if self.dtype == np.float64 else more).representative
-
-    @cached_property
     def other_rows(self) -> RowSet:
         """The last rows, as many as the evaluation rows, to measure decisions that were made on the evaluation rows."""
         n, weights = self.n_evaluation, self.rows.weights
