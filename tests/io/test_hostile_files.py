@@ -266,6 +266,7 @@ LATE = [  # a model and what is wrong with it: each was read from a sealed file 
     (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("n_support", lambda _: 2)),
     (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(gamma=1.0))),
     (SparseKernelPCA(2, n_support=5), with_changed("device", lambda _: "text")),
+    (SparseKernelPCA(2, n_support=5, kernel="laplacian"), with_changed("_inverse_map.gamma", lambda _: -1.0)),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.inputs.factor", lambda values: values * np.nan)),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.expansion.mean_coef", lambda _: {})),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_live.recent", lambda _: ("no",))),

@@ -29,6 +29,7 @@ x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a G
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -111,6 +112,11 @@ class RidgeMap:
 
     _file_sizes = ("M", "d")
     _file_layout = {"centers": "float[k, M]", "gamma": "float", "coef": "float[1+M+k, d]"}
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless the width read from a file is one that a kernel can have."""
+        if not 0 < self.gamma < math.inf:
+            raise error(f"damaged model file: the inverse map has gamma={self.gamma!r}")
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         return _ridge_features(scores, self.centers, self.gamma) @ self.coef
