@@ -142,6 +142,7 @@ def interrupted_at(step, call, module):
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces steps only if a frame asked for it before settrace
     sys.settrace(trace)
     try:
         call()
