@@ -46,6 +46,7 @@ from kernelsieve.kernels import (
     kernel_object,
     normalized,
 )
+from kernelsieve.kernels.columnwise import Columnwise
 from kernelsieve.kernels.width import Seen
 
 RNG = np.random.default_rng(0)
@@ -527,3 +528,34 @@ def test_tensors_have_the_values_and_the_fits_of_arrays(name):
     on_device = SparseKernelPCA(2, n_support=8, kernel=kernel, random_state=0).fit(rows)
     on_rows = SparseKernelPCA(2, n_support=8, kernel=kernel, selection="targeted", random_state=0).fit(ROWS)
     assert on_device.captured_ratio_ > on_rows.captured_ratio_ - 0.002
+
+
+COLUMNWISE = [name for name in SMOOTH if isinstance(settled(CASES[name][0]), Columnwise)]
+
+
+@pytest.mark.parametrize("name", COLUMNWISE)
+def test_what_a_column_adds_has_its_slope_in_the_point(name):
+    """By central differences, away from kinks, up to a constant that the kernel multiplies sums by."""
+    kernel, x, s = settled(CASES[name][0]), ROWS[:, :1], POINTS[:, 0]
+    step, apart = 1e-6, np.abs(x - s) > 1e-3
+    found = kernel.slope(np, x, s)
+    expected = (kernel.term(np, x, s + step) - kernel.term(np, x, s - step)) / (2 * step)
+    found, expected = np.broadcast_to(found, expected.shape)[apart], expected[apart]
+    constant = (found @ expected) / (found @ found)
+    assert constant > 0
+    np.testing.assert_allclose(constant * found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_logarithms_of_matern_kernels_are_those_of_their_values(nu):
+    kernel, t = Matern(nu=nu, gamma=1.0), np.array([0.0, 1e-12, 0.1, 1.0, 50.0])
+    np.testing.assert_allclose(kernel.log_of_square(t), np.log(kernel.of_square(np, t)), rtol=1e-9, atol=1e-15)
+
+
+def test_points_of_stretched_kernels_are_brought_back_to_where_the_kernel_is_defined():
+    """Only what lies outside is changed, and not by as much as a bit anywhere else."""
+    kernel = Chi2(gamma=0.8).stretched((2.0, 0.3, 1.7, 1.0))
+    points = POINTS.copy()
+    points[1, 2] = points[3, 0] = -0.2
+    np.testing.assert_array_equal(kernel.within(points), np.maximum(points, 0))
+    np.testing.assert_array_equal(kernel.within(POINTS), POINTS)

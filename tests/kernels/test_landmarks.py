@@ -81,3 +81,13 @@ def test_a_gram_that_is_none_is_refused(gram, words):
 def test_rows_of_another_number_of_values_are_refused():
     with pytest.raises(ValueError, match=r"rows have 24 values, and k\(S, S\) of landmarks\(\) is of 25"):
         model().fit(VALUES[:, 1:])
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_landmarks_twice_count_once_in_any_unit(unit):
+    """What whitening keeps of k(S, S) is its rank: eigenvalues that are rounding beside the largest are left out."""
+    twice = np.tile(GRAM, (2, 2)) * unit
+    rank = np.linalg.matrix_rank(GRAM)
+    kernel = landmarks(twice)
+    assert kernel.whitening.shape == (len(twice), rank)
+    np.testing.assert_allclose(kernel.whitening.T @ twice @ kernel.whitening, np.eye(rank), atol=1e-5)

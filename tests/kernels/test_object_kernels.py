@@ -17,6 +17,7 @@ from kernelsieve.kernels import (
     WeisfeilerLehman,
     gram_by_number,
 )
+from kernelsieve.kernels.objects import ObjectKernel
 
 WORDS = ["banana", "bandana", "ananas", "abba", "cabana", "nab", "canada"]
 
@@ -180,3 +181,15 @@ def test_a_gram_by_number_is_the_precomputed_one(tmp_path, form):
     whole = SparseKernelPCA(3, n_support=10, kernel="precomputed", random_state=0).fit(gram)
     assert np.array_equal(by_number.support_, whole.support_)
     np.testing.assert_allclose(by_number.transform(np.arange(150)), whole.transform(gram), atol=1e-9)
+
+
+def test_the_object_whose_own_value_is_no_number_is_named():
+    class Odd(ObjectKernel):
+        def between(self, left, right):
+            return np.ones((len(left), len(right)))
+
+        def lengths(self, objects):
+            return [np.nan if one == "c" else 1.0 for one in objects]
+
+    with pytest.raises(ValueError, match=r"no number for k\('c', 'c'\)"):
+        Odd().diagonal(np.array([["a"], ["b"], ["c"], ["d"]], dtype=object))

@@ -210,3 +210,13 @@ def test_an_asymmetric_kernel_of_a_stream_is_refused(selection):
     stream = SparseKernelPCA(2, n_support=6, selection=selection, kernel=lambda X, Y: gaussian(X, Y) + X[:, :1])
     with pytest.raises(ValueError, match="not symmetric"):
         stream.partial_fit(ROWS)
+
+
+def test_derivatives_of_the_diagonal_by_torch_are_those_of_every_row():
+    """Taken sixteen rows at a time."""
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(np.random.default_rng(0).standard_normal((37, 3)))
+    kernel = bind_callable(lambda X, Y: (X @ Y.T + 1) ** 3, None, rows)
+    lengths = (rows**2).sum(1, keepdim=True)
+    expected = 6 * (lengths + 1) ** 2 * rows
+    torch.testing.assert_close(kernel.diagonal_gradient(rows), expected)

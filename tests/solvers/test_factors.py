@@ -164,3 +164,15 @@ def test_a_sum_that_only_rounding_adds_to_has_settled():
     """A last change that is larger than the one before it tells nothing where both are rounding."""
     assert _settled([1.0, 1.0 + 1e-14, 1.0 + 3e-14], 2000)
     assert not _settled([1.0, 1.01, 1.03], 2000)
+
+
+@pytest.mark.parametrize("n", [30, 399, 400, 523])
+def test_orthonormal_vectors_span_what_they_did(n):
+    """Few and many, which are solved in parts."""
+    rng = np.random.default_rng(n)
+    root = rng.standard_normal((n, n)) / np.sqrt(n)
+    gram, basis = root @ root.T + np.eye(n), rng.standard_normal((n, 7))
+    found = orthonormal(basis, gram, 2)
+    np.testing.assert_allclose(found.T @ gram @ found, np.eye(7), atol=1e-10)
+    coef = np.linalg.lstsq(basis, found, rcond=None)[0]
+    np.testing.assert_allclose(basis @ coef, found, atol=1e-10)
