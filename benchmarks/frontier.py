@@ -32,6 +32,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 import scipy.sparse.linalg
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
@@ -46,6 +47,9 @@ from .frontier_summary import summarise
 RULES = ("targeted", "gain", "rpcholesky", "kmeans", "residual", "leverage", "uniform", "farthest", "dissimilar")
 SIZES = {2: (3, 20, 50), 10: (11, 20, 50, 100, 200), 30: (31, 50, 100, 200)}
 FEW_SIZES = {2: (3, 20), 10: (11, 20, 50)}
+# Sparse rows, of which more points must never keep less.
+SPARSE_SIZES = {20: (20, 50, 100, 200, 400, 1000)}
+SPARSE = {"few words": ("rbf 1", "cosine"), "words": ("rbf 1", "cosine")}
 MOST_COMPONENTS = max(SIZES)
 # (kernel, width in medians, further parameters); the Gaussian at every size, the others at a few.
 KERNELS: dict[str, tuple[str, float, dict[str, Any]]] = {
@@ -79,8 +83,8 @@ def cells(every: int, automatic: bool, n_seeds: int = 1) -> list[Cell]:
     """All cells, or every so many of them, the same ones in every run, each with so many seeds."""
     found = []
     for data in DATA:
-        for kernel in KERNELS:
-            sizes = SIZES if kernel.startswith("rbf") else FEW_SIZES
+        for kernel in SPARSE.get(data, KERNELS):
+            sizes = SPARSE_SIZES if data in SPARSE else SIZES if kernel.startswith("rbf") else FEW_SIZES
             for n_components, numbers in sizes.items():
                 for n_support in ("auto",) if automatic else numbers:
                     cell = Cell(data, kernel, n_components, n_support)
@@ -161,11 +165,15 @@ def exact(data: str, kernel: str, folder: str) -> Exact:
 
 def captured_variances(model: Any, function: Any, rows: np.ndarray) -> np.ndarray:
     """Variances of the rows along the model's components, made orthonormal in feature space in float64; descending."""
-    points, coef = np.asarray(model.support_vectors_, dtype=np.float64), np.asarray(model.dual_coef_, dtype=np.float64)
+    points, coef = model.support_vectors_.astype(np.float64), np.asarray(model.dual_coef_, dtype=np.float64)
     scores = function(rows, points) @ coef
     scores -= scores.mean(axis=0)
     metric = coef.T @ function(points, points) @ coef
-    return scipy.linalg.eigh(scores.T @ scores / len(rows), (metric + metric.T) / 2, eigvals_only=True)[::-1]
+    return scipy.linalg.eigh(scores.T @ scores / len(scores), (metric + metric.T) / 2, eigvals_only=True)[::-1]
+
+
+def n_different(rows: Any) -> int:
+    return rows.shape[0] if scipy.sparse.issparse(rows) else len(np.unique(rows, axis=0))
 
 
 def fit_cell(cell: Cell, rule: str, folder: str) -> dict[str, Any] | None:
@@ -174,7 +182,7 @@ def fit_cell(cell: Cell, rule: str, folder: str) -> dict[str, Any] | None:
         return None
     truth = exact(cell.data, cell.kernel, folder)
     m = cell.n_support
-    if len(truth.variances) < cell.n_components or (isinstance(m, int) and m >= len(np.unique(split.train, axis=0))):
+    if len(truth.variances) < cell.n_components or (isinstance(m, int) and m >= n_different(split.train)):
         return None
     params, function = kernel_function(split, cell.kernel)
     train = split.train.astype(np.float32) if cell.single else split.train

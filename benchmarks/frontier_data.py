@@ -1,10 +1,11 @@
-"""Tables for the frontier: clean and raw, heavy-tailed, of mixed scales, binary, with copies, of few rows.
+"""Tables for the frontier: clean and raw, heavy-tailed, of mixed scales, binary, with copies, of few rows, of words.
 
 Every table is split into training and held-out rows.  Sets that need a file are left out where the file is missing.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib.util
 import io
@@ -12,17 +13,22 @@ import tarfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy
+import sklearn
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
 from experiments.datasets import MissingData, Split, digits, ida, load_file, mnist, pima, thyroid, usps
 
 HELD_OUT = 1 / 3
+PARAGRAPH = 40  # words at least
 
 
-def split(name: str, rows: np.ndarray) -> Split:
+def split(name: str, rows: Any) -> Split:
     train, test = train_test_split(rows, test_size=HELD_OUT, random_state=0)
     return Split(name, train, test)
 
@@ -100,6 +106,20 @@ def copies() -> Split:
     return split("copies", rng.standard_normal((90, 5))[(90 * rng.random(1500) ** 3).astype(int)])
 
 
+def words(n_rows: int) -> Split:
+    """Paragraphs of the docstrings of NumPy, SciPy and scikit-learn by tf-idf: sparse rows of many thousand columns."""
+    paragraphs = set()
+    for package in (np, scipy, sklearn):
+        for file in sorted(Path(package.__file__).parent.rglob("*.py")):
+            if "tests" not in file.parts:
+                for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                        paragraphs.update((ast.get_docstring(node) or "").split("\n\n"))
+    long = sorted(text for text in paragraphs if len(text.split()) >= PARAGRAPH)
+    chosen = np.random.default_rng(0).permutation(len(long))[:n_rows]
+    return split("words", TfidfVectorizer(sublinear_tf=True).fit_transform([long[i] for i in chosen]))
+
+
 DATA: dict[str, Callable[[], Split]] = {
     "digits": digits,
     "USPS": usps,
@@ -121,4 +141,6 @@ DATA: dict[str, Callable[[], Split]] = {
     "mixed scales, standardised": lambda: standardised(mixed_scales()),
     "binary": binary,
     "copies": copies,
+    "few words": lambda: words(1500),
+    "words": lambda: words(6000),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ def summarise(results: list[dict[str, Any]]) -> None:
         by_cell[result["cell"]][result["rule"]] = result
     default = [rules["default"] for rules in by_cell.values() if "default" in rules]
     never_worse(by_cell)
+    never_less_with_more([r for r in default if "train" in r])
     honest([r for r in default if "ratio" in r])
     held_out([r for r in default if "test" in r])
 
@@ -47,6 +49,23 @@ def never_worse(by_cell: dict[str, dict[str, dict[str, Any]]]) -> None:
             other = f"{best} {result['train'] + gap:.4f}"
             print(f"  {gap:.4f} {key}: {result['train']:.4f} ({result['winner']}), {other}")
     print(*failed[:N_WORST], sep="\n")
+
+
+def never_less_with_more(results: list[dict[str, Any]]) -> None:
+    """Where more points keep less than fewer did, with the same table, kernel, components and seed."""
+    curves: dict[tuple[Any, ...], dict[int, float]] = defaultdict(dict)
+    for r in results:
+        if r["n_support"] != "auto":
+            curves[r["data"], r["kernel"], r["n_components"], r["seed"], r["single"]][r["n_support"]] = r["train"]
+    falls = []
+    for curve, kept in curves.items():
+        sizes = sorted(kept)
+        falls += [(kept[few] - kept[many], *curve[:4], few, many) for few, many in pairwise(sizes)]
+    if falls:
+        print(f"more points keep less by > {CLOSE}: {sum(f[0] > CLOSE for f in falls)} of {len(falls)} steps")
+        for fall in sorted(falls, reverse=True)[:N_WORST]:
+            if fall[0] > CLOSE:
+                print(f"  {fall[0]:.4f} {'|'.join(map(str, fall[1:5]))}: from {fall[5]} to {fall[6]} points")
 
 
 def honest(results: list[dict[str, Any]]) -> None:

@@ -15,8 +15,10 @@ import tarfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -131,12 +133,12 @@ def thyroid() -> tuple[np.ndarray, np.ndarray]:
     return data["x"], data["t"]
 
 
-def median_gamma(rows: np.ndarray, seed: int = 0) -> float:
-    """1 / (2 median^2) over the pairs of 1500 random rows."""
+def median_gamma(rows: Any, seed: int = 0) -> float:
+    """1 / (2 median^2) over the pairs of 1500 random rows, which may be sparse."""
     from scipy.spatial.distance import pdist
 
-    chosen = np.random.default_rng(seed).choice(len(rows), min(len(rows), 1500), replace=False)
-    return float(1 / (2 * np.median(pdist(rows[chosen])) ** 2))
+    chosen = rows[np.random.default_rng(seed).choice(rows.shape[0], min(rows.shape[0], 1500), replace=False)]
+    return float(1 / (2 * np.median(pdist(chosen.toarray() if issparse(chosen) else chosen)) ** 2))
 
 
 CLUSTER_CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
