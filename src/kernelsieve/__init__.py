@@ -1,4 +1,4 @@
-"""kernelsieve: kernel PCA that keeps only the few points that carry it."""
+"""kernelsieve: kernel PCA that keeps only a few support points."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ __all__ = [
     "update",
 ]
 
-# Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
+# Each name is imported when it is first used, so that `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "CompressedKernelPCA": ".models.compressed",
     "DissimilarityKernelPCA": ".models.published",

@@ -1,7 +1,7 @@
 """The few array operations that the array-API standard lacks or leaves slow.
 
-Numerical code asks `namespace(x)` for its functions, so that one text serves numpy, torch and cupy.  This file has the
-rest: an exponential in place, the top of a spectrum, triangular solves.
+Numerical code takes its functions from `namespace(x)`, so that the same code runs on numpy, torch and cupy.  This file
+has what a namespace does not offer: an exponential in place, the largest eigenvalues, triangular solves.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import scipy.sparse
 
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
-FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
-ALL_EIGENVECTORS = 64  # of a matrix with no more rows, all eigenvectors are found as quickly as a few
+FLOATS = [np.float64, np.float32]  # dtypes that rows may keep; any other dtype is converted to float64
+ALL_EIGENVECTORS = 64  # for matrices of up to this size, all eigenvectors are computed as quickly as a few
 
 _POTRF = {"d": scipy.linalg.lapack.dpotrf, "f": scipy.linalg.lapack.spotrf}
 _TRTRS = {"d": scipy.linalg.lapack.dtrtrs, "f": scipy.linalg.lapack.strtrs}
 
-TINY = float(np.finfo(np.float64).tiny)  # in place of zero, where something that may be zero is divided by
+TINY = float(np.finfo(np.float64).tiny)  # replaces a divisor that may be zero
 
-# The namespace of each array type, found once: looking it up takes longer than many an operation.
+# The namespace of each array type that has been met, because finding it takes longer than many array operations.
 _NAMESPACES: dict[type, Any] = {}
 
 
 def namespace(*arrays: Array) -> Any:
     """The array namespace of `arrays`; numpy for scipy.sparse, whose products are numpy arrays."""
-    if all(type(a) is np.ndarray for a in arrays):  # the usual case, met thousands of times in a fit
+    if all(type(a) is np.ndarray for a in arrays):  # the usual case, which occurs thousands of times in a fit
         return numpy_namespace
     if arrays and type(arrays[0]) in _NAMESPACES and all(type(a) is type(arrays[0]) for a in arrays):
         return _NAMESPACES[type(arrays[0])]
@@ -54,12 +54,12 @@ def is_torch(x: Any) -> bool:
 
 
 def is_accelerated(x: Any) -> bool:
-    """Whether `x` is a torch tensor on an accelerator, where more rows hardly take longer."""
+    """Whether `x` is a torch tensor on an accelerator, which processes larger blocks of rows in hardly more time."""
     return is_torch(x) and x.device.type != "cpu"
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether `x` is an array of a library other than numpy (torch, cupy), to be worked on where it is."""
+    """Whether `x` is an array of a library other than numpy (torch, cupy), which is processed on its own device."""
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x) or array_api_compat.is_dask_array(x):
         return False
     return bool(array_api_compat.is_array_api_obj(x))
@@ -67,7 +67,7 @@ def is_foreign(x: Any) -> bool:
 
 def itemsize(x: Array) -> int:
     """Bytes of one element, 4 or 8, in any namespace."""
-    if isinstance(x, np.ndarray):  # the name of a dtype takes longer to make than many an operation
+    if isinstance(x, np.ndarray):  # composing the name of a dtype takes longer than many array operations
         return 4 if x.dtype.itemsize == 4 else 8
     return 4 if "32" in str(x.dtype) else 8
 
@@ -92,7 +92,7 @@ def on_host(x: Any) -> Any:
 
 def like(values: Array, example: Array, dtype: Any = None) -> Array:
     """`values` as an array of the namespace, device and (unless given) dtype of `example`."""
-    if type(values) is np.ndarray and type(example) is np.ndarray:  # the usual case, met hundreds of times in a fit
+    if type(values) is np.ndarray and type(example) is np.ndarray:  # usual, hundreds of times in a fit
         if example.dtype == object:  # objects are not converted; kernel values between them are float64
             return values if values.dtype == object else as_float64(values)
         return values.astype(example.dtype if dtype is None else dtype, copy=False)
@@ -105,13 +105,13 @@ def like(values: Array, example: Array, dtype: Any = None) -> Array:
         values = xp.astype(values, dtype, copy=False)
         return values if array_api_compat.device(values) == device else array_api_compat.to_device(values, device)
     values = to_numpy(values)
-    if min(values.strides, default=0) < 0:  # torch accepts no views that run backwards
+    if min(values.strides, default=0) < 0:  # torch does not accept views with negative strides
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=device)
 
 
 def number_dtype(rows: Array) -> Any:
-    """The dtype of what is computed of rows: their own, or float64 where rows are objects."""
+    """The dtype of numbers that are computed from rows: that of the rows, or float64 if the rows are objects."""
     return np.dtype(np.float64) if rows.dtype == object else rows.dtype
 
 
@@ -131,7 +131,7 @@ def as_float64(x: Array) -> Array:
 
 
 def exp_in_place(x: Array) -> Array:
-    """exp(x), overwriting x if the library can: allocating a block takes as long as the exponential."""
+    """exp(x), overwriting x if the library can, because allocating a block takes as long as the exponential itself."""
     if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
         return namespace(x).exp(x, out=x)
     if is_torch(x):
@@ -150,7 +150,7 @@ def at_most_zero(x: Array) -> Array:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b for arrays of different precision: in the higher one by numpy, in that of a by other libraries."""
+    """a @ b for arrays of different precision: numpy computes in the higher one, other libraries in that of a."""
     return a @ (b if is_numpy(a) else like(b, a))
 
 
@@ -168,8 +168,8 @@ def row_dot(x: Array, y: Array) -> Array:
 def origin_of(rows: Array) -> Array:
     """An origin c, (d,) and dense, to subtract from rows if only their differences count.
 
-    It is the rows' mean or the shortest row, whichever is shorter.  Being no longer than any row x, |x - c| <= 2 |x|,
-    so no row loses digits.  The mean alone would not do: one row far away can move it anywhere.
+    It is the mean of the rows or the shortest row, whichever is shorter.  Since c is no longer than any row x,
+    |x - c| <= 2 |x|, and no row loses digits.  The mean alone would not do: one row far away can move it anywhere.
     """
     sparse = scipy.sparse.issparse(rows)
     xp = np if sparse else namespace(rows)
@@ -189,14 +189,14 @@ def inner(x: Array, y: Array) -> float:
 
 
 def numbers(*values: Array) -> tuple[float, ...]:
-    """Scalars of any array library as floats, waiting for a device only once."""
+    """Scalars of any array library as floats; they are copied from a device in one transfer."""
     if is_torch(values[0]):
         return tuple(namespace(values[0]).stack(list(values)).tolist())
     return tuple(float(value) for value in values)
 
 
 def canonical(x: Array) -> Array:
-    """Sparse rows with sorted, unique entries; a copy if the user's are not, because scikit-learn sorts in place."""
+    """Sparse rows with sorted, unique entries; in a copy, because scikit-learn would sort the user's own matrix."""
     if not scipy.sparse.issparse(x) or x.has_canonical_format:
         return x
     x = x.copy()
@@ -229,11 +229,11 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     n = a.shape[0]
     n_top = n if n_top is None else min(n_top, n)
     if isinstance(a, np.ndarray):
-        if n <= ALL_EIGENVECTORS or 6 * n_top >= n:  # a sixth of the eigenvectors takes as long as all of them
+        if n <= ALL_EIGENVECTORS or 6 * n_top >= n:  # a sixth of the eigenvectors costs as much as all of them
             values, vectors = np.linalg.eigh(a)
         else:
             values, vectors = scipy.linalg.eigh(a, subset_by_index=(n - n_top, n - 1), check_finite=False)
-            if len(values) < n_top:  # LAPACK's subsets miss members of a cluster of equal eigenvalues
+            if len(values) < n_top:  # asked for a subset, LAPACK may miss some of a cluster of equal eigenvalues
                 values, vectors = np.linalg.eigh(a)
         return values[::-1][:n_top], vectors[:, ::-1][:, :n_top]
     xp = namespace(a)
@@ -242,10 +242,11 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
 
 
 def arpack_restarts(n_rows: int, n_top: int) -> int:
-    """Restarts after which ARPACK has cost as much as a dense decomposition, which takes about 2 n_rows / 3 products.
+    """The number of restarts after which ARPACK has cost as much as a dense eigendecomposition, but at least 20.
 
-    A restart takes one product for every vector that ARPACK keeps beyond those wanted.  If eigenvalues differ by hardly
-    more than rounding, it would restart ten times for every row.  The first 20 restarts cost next to nothing.
+    A dense decomposition costs about as much as 2 n_rows / 3 products of the matrix and a vector; a restart takes one
+    product for every vector that ARPACK keeps beyond those wanted.  The limit is needed because ARPACK would restart
+    ten times for every row if eigenvalues differ by hardly more than rounding.  20 restarts cost next to nothing.
     """
     n_vectors = max(2 * n_top + 1, 20)  # scipy's default
     return max(20, int(2 / 3 * n_rows / (n_vectors - n_top)))
@@ -296,7 +297,7 @@ def solve_factored(factor: Array, b: Array) -> Array:
 
 
 def scrambled(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A random number for each integer, a function of it and the seed alone (splitmix64)."""
+    """A pseudorandom number for each integer, which depends on that integer and the seed alone (splitmix64)."""
     with np.errstate(over="ignore"):
         key = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
         key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,7 +1,7 @@
-"""Errors and warnings as types: whoever catches an error or silences a warning names its class, never its text.
+"""The classes of the library's errors and warnings, by which they can be caught or silenced, rather than by their text.
 
 Every error here is a ValueError.  All messages of the library write parameters as `name=value`, so that a front end
-with other names for them (the command line has --components for n_components) can spell them its own way.
+with other names for them (the command line has --components for n_components) can replace them by its own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# Frames in these packages are not the user's: our own, and scikit-learn's pipelines, searches and decorators.
+# Code in these folders is not the user's: this package, and scikit-learn, whose pipelines and searches call it.
 _NOT_THE_USER = tuple(f"{Path(str(find_spec(name).origin)).parent}/" for name in (__name__, "sklearn"))  # type: ignore[union-attr]
-SPELLED_NAMES = 5  # of a list, in a message
+SPELLED_NAMES = 5  # how many names of a list a message writes out
 
 
 class ParameterError(ValueError):
@@ -46,7 +46,7 @@ class TooFewPoints(ParameterError):
 
 
 class ColumnError(ValueError):
-    """A column of a table, or all of them, cannot be used; `row` counts from 0, None if no single row is to blame."""
+    """A column of a table, or all of them, cannot be used; `row`, from 0, is None if no single row is to blame."""
 
     def __init__(self, name: str | None, row: int | None, message: str) -> None:
         super().__init__(name, row, message)
@@ -67,7 +67,7 @@ class OutsideDomain(ValueError):
         return f"column {self.column if self.name is None else repr(self.name)} {self.problem}"
 
     def among(self, columns: Sequence[int]) -> OutsideDomain:
-        """This error of a kernel that sees these columns of the rows alone."""
+        """This error with the column's number in the rows; the kernel that raised it sees only `columns` of them."""
         return OutsideDomain(columns[self.column], self.problem)
 
     def named(self, names: Sequence[Any] | None) -> OutsideDomain:
@@ -106,7 +106,7 @@ class CompressionWarning(UserWarning):
 
 
 def quoted(names: Sequence[Any]) -> str:
-    """The first few names, and the number of the others, for a message."""
+    """The first few names in quotes, and the number of the others, for a message."""
     more = f" and {len(names) - SPELLED_NAMES} more" if len(names) > SPELLED_NAMES else ""
     return ", ".join(repr(str(name)) for name in names[:SPELLED_NAMES]) + more
 

@@ -1,7 +1,7 @@
-"""Tolerances: the share of what it is compared with below which a number is only rounding.
+"""Relative tolerances: a number is only rounding if it is below this share of the number it is compared with.
 
-The eps of float64 is 2.2e-16, that of float32 1.2e-7.  How far above it a tolerance lies says what has happened to the
-numbers before: one product, a sum of many, a factorisation, or a square root of what rounding left.
+The eps of float64 is 2.2e-16, that of float32 1.2e-7.  How far above eps a tolerance lies depends on the computation
+that the number comes from: one product, a sum of many numbers, a factorisation, or the square root of a rounding error.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
-FEW_ROUNDINGS = 1e-14  # 50 eps: an eigenvalue, or a pivot, of a small matrix
-# Sums over many numbers and differences of such sums, by the bytes of a number: 8 eps of float32, 5,000 of float64.
+FEW_ROUNDINGS = 1e-14  # for an eigenvalue, or a pivot, of a small matrix: about 50 eps
+# For sums over many numbers and differences of such sums.  The key is the number of bytes: 8 eps of float32, 5,000 of
+# float64.
 ROUNDING = {4: 1e-6, 8: 1e-12}
-DEPENDENT = 1e-10  # the squared length that is left of a vector outside the span of others that it depends on
-SOLVED = 1e-9  # by how much an equation that is solved may be violated
-HALF_THE_DIGITS = 1e-8  # sqrt(eps): the length that is left of such a vector, and of a step that changes nothing
-FLOAT32_SEES = 1e-5  # of k(x, x): a variance that is less is known to two or three digits in float32
+DEPENDENT = 1e-10  # a vector depends on others if no larger share of its squared length lies outside their span
+SOLVED = 1e-9  # largest violation of an equation that counts as solved
+HALF_THE_DIGITS = 1e-8  # about sqrt(eps): for lengths whose squares are known only to within eps, and for steps
+FLOAT32_SEES = 1e-5  # in float32, a variance below this share of k(x, x) has two or three correct digits at most

@@ -8,14 +8,14 @@ fits running side by side restore the user's own setting exactly once, when the 
 A pass over N rows is a list of row ranges, small enough for the cache.  A thread takes a group of neighbouring ranges
 at a time and adds up its results in memory of its own, so that few results are left to be combined.  The ranges and
 groups depend on the shapes alone, never on the number of threads, and results come back in order: the same data give
-the same bits on any machine size.
+the same bits with any number of cores.
 
 All maps share one pool of workers.  A thread is started when there is work for one more, up to the largest `n_threads`
-asked for and the number of cores, and ends after a second without work.
+that a map asked for (limited by the number of cores, or `ALWAYS_ALLOWED`), and ends after a second without work.
 
 An interrupt (Ctrl-C) can come between any two steps of the interpreter.  `threading`'s conditions, the queues and
-futures built on them, and `Thread.start` are written in Python: cut short, they leave locks that nobody holds and
-nobody can take.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
+futures built on them, and `Thread.start` are written in Python: if one of them is cut short, it can leave a lock that
+is never released.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
 whatever an interrupted call leaves undone is put right when its frame ends, or at the latest by the next call.
 """
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property:
-        """A property computed once.
+        """A property that is computed once and then kept.
 
         Before Python 3.12, functools' version holds one lock for all objects of a class: a child forked while another
-        thread computes such a property waits for ever, because that thread does not exist in it.
+        thread computes such a property waits for ever, because that thread does not exist in the child.
         """
 
         def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -68,32 +68,33 @@ else:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Fewest multiplications of a part of a product: with less, handing it to a thread costs more than it saves, and some
-# BLAS compute very small products by another routine, whose last bits differ.
+# A matrix product is cut into parts of at least this many multiplications.  Handing a smaller part to a thread costs
+# more than it saves, and some BLAS compute very small products by another routine, whose last bits differ.
 MIN_PART_WORK = 2**23
-# BLAS works on 4, 8, 16 or 24 rows of a product together, and on the last few differently.  A product that is cut at
-# multiples of this number has the same bits as the whole.
+# BLAS computes 4, 8, 16 or 24 rows of a product together, and treats the rows left over at the end differently.  A
+# product that is cut at multiples of 48 rows therefore has the same bits as the whole.
 ROWS_TOGETHER = 48
-# Bytes of the kernel values of a block, and half as many of its rows: they stay in the cache that cores share, where
-# they are read several times (product, norms, exponential, whitening).  With smaller blocks, threads would mostly wait
-# for work and for the interpreter.
+# The kernel values of a block take at most this many bytes, and its rows half as many.  So they stay in the cache that
+# cores share while they are read several times (product, norms, exponential, whitening).  With smaller blocks, threads
+# would mostly wait for work and for the interpreter.
 CACHE_BYTES = 2**23
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
-CACHED_ROWS = 250  # rows of many columns that stay in a core's own cache between two operations on them
-GROUPS = 64  # groups of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
+CACHED_ROWS = 250  # this many rows, even of many columns, stay in a core's own cache between two operations on them
+GROUPS = 64  # groups of blocks in a pass: at least four for each of up to 16 threads, so that none waits long
 SPARE_THREADS = 4  # with at least this many threads, lending one to other work barely slows a pass over all rows
-# More threads than cores only help a kernel that waits, say for another machine.  This many are always allowed.
+# More threads than cores help only a kernel that waits, for example for another machine.  This many threads are allowed
+# whatever the number of cores.
 ALWAYS_ALLOWED = 8
-IDLE_SECONDS = 1.0  # after which a worker without work ends; starting another takes less than a millisecond
+IDLE_SECONDS = 1.0  # a worker ends after this time without work; starting another takes less than a millisecond
 
 _lock = threading.RLock()
 _claims: list[weakref.ref[_Claim]] = []  # one for each caller inside `one_blas_thread`
-_before: list[tuple[Any, int]] | None = None  # each BLAS with the user's number of threads; None if nothing is changed
+_before: list[tuple[Any, int]] | None = None  # each BLAS with the user's number of threads; None while that is in force
 _limited = False  # whether each BLAS has been set to one thread
 
 
 class _Claim:
-    """One caller's claim to a BLAS of one thread, which ends with `_release` or when this object is collected."""
+    """One caller's claim that BLAS use one thread; it ends with `_release`, or when this object is collected."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -109,12 +110,13 @@ def _libraries() -> list[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
-    # a thread that waits for this worker has a claim already, and workers must not wait for it
+    """Keep BLAS at one thread, for all threads of the process, until the last caller leaves the context."""
+    # A worker needs no claim, because the thread that waits for its results has one.  Nor may it wait for the lock,
+    # which an interrupt may have left with that thread.
     if _worker.batch is not None:
         yield
         return
-    while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt left it locked: others would wait for ever
+    while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt left it locked, others would wait for ever
         _lock.release()
     claim = _Claim()
     reference = weakref.ref(claim, _release)  # also called if an interrupt keeps `finally` from being reached
@@ -129,7 +131,7 @@ def one_blas_thread() -> Iterator[None]:
 def _limit(reference: weakref.ref[_Claim]) -> None:
     global _before, _limited
     with _lock:
-        _claims.append(reference)  # first: from here on the end of the claim restores
+        _claims.append(reference)  # comes first: from here on, the end of the claim restores the user's setting
         if _before is None:
             _before = [(library, library.num_threads) for library in _libraries()]
         if not _limited:
@@ -142,7 +144,7 @@ def _release(reference: weakref.ref[_Claim]) -> None:
         others = [other for other in _claims if other is not reference and other() is not None]
         if not others:
             _restore()
-        _claims[:] = others  # last: an interrupt before this line leaves the work to the end of the claim
+        _claims[:] = others  # comes last: after an interrupt before this line, the end of the claim does it all again
 
 
 def _restore() -> None:
@@ -156,7 +158,7 @@ def _restore() -> None:
 def _set_threads(numbers: list[tuple[Any, int]]) -> None:
     for library, n_threads in numbers:
         # threadpoolctl 3.8 lets one thread at a time control OpenBLAS and ignores the others.  Here the first caller's
-        # thread sets and the last caller's restores, so control is released around each call.
+        # thread sets the number and the last caller's restores it, so control is released around each call.
         release = getattr(library, "clear_controlling_thread", lambda force: None)
         release(force=True)
         library.set_num_threads(n_threads)
@@ -193,7 +195,7 @@ def _limit_this_thread() -> None:
 
 
 class _Batch:
-    """The items of one `ordered_map` that wait for a worker, each with a place for its result."""
+    """The items of one `ordered_map` that wait for a worker, each with a queue that its result will be put into."""
 
     stopped = False
 
@@ -202,7 +204,7 @@ class _Batch:
         self.n_items = n_items
         self.within = within  # the batch whose item asked for this one
         self.waiting: deque[tuple[Any, SimpleQueue[Any]]] = deque()
-        self.permits = deque(range(n_threads))  # one for each item that may be worked on at the same time
+        self.permits = deque(range(n_threads))  # as many as items may be computed at the same time
 
     @property
     def wanted(self) -> bool:
@@ -229,7 +231,7 @@ class _Batch:
     def result(self, place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
         """Wait for the result of one item.
 
-        Meanwhile a worker computes items that nobody has begun: otherwise all workers could wait for each other.
+        A worker that waits here computes items that nobody has begun: otherwise all workers could wait for each other.
         """
         while self.within is not None and place.empty() and self.work_on_next():
             pass
@@ -253,15 +255,16 @@ class _Unwanted(BaseException):
 
 
 class _Pool:
-    """Workers, and a queue that holds a batch at least once for each of its waiting items."""
+    """Worker threads, and a queue from which they take batches; each entry asks for one item of its batch."""
 
     def __init__(self) -> None:
         self.batches: SimpleQueue[_Batch] = SimpleQueue()
         self.workers: set[int] = set()  # the identifiers of the threads
 
     def hand_out(self, batch: _Batch, n_threads: int) -> None:
-        """Have the batch's next item computed by one of at least `n_threads` workers."""
-        # before workers are counted, because a worker that ends checks the queue once more after it is uncounted
+        """Queue the batch, so that a worker computes its next item; start workers until there are `n_threads`."""
+        # The batch is queued before workers are counted: a worker that is about to end takes itself off the count and
+        # then looks at the queue once more.
         self.batches.put(batch)
         while len(self.workers) < n_threads:
             begun: SimpleQueue[None] = SimpleQueue()
@@ -294,10 +297,10 @@ class _Pool:
             self.workers.discard(me)
 
     def _work_on(self, batch: _Batch) -> None:
-        """Compute one item of a batch, unless as many as it has threads are being computed."""
+        """Compute one item of a batch, unless as many of its items are being computed as its threads allow."""
         try:
             permit = batch.permits.pop()
-        except IndexError:  # the thread that computes an item asks for the next one afterwards
+        except IndexError:  # a thread that has computed an item queues the batch again
             return
         batch.work_on_next()
         batch.permits.append(permit)
@@ -322,12 +325,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
-    """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
+    """`map` on worker threads, with the results in the order of `items`.
 
-    Items from an iterator are requested when there is room for them, and only as many as the threads can take.
+    Items are taken from an iterator as they are needed, at most 2 n_threads ahead of the result that is due next.
 
-    The order makes sums independent of the number of threads, to the last bit.  An item may itself ask for a map, which
-    then uses the threads that the items of its own batch leave free.
+    Because of the order, sums do not depend on the number of threads, to the last bit.  The function may itself call
+    `ordered_map`, which then uses the threads that the outer items leave free.
     """
     within = _worker.batch
     if within is not None and not within.wanted:
@@ -376,10 +379,10 @@ def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
 
 
 def row_groups(X: Array, n_columns: int, least: int = 1) -> list[list[slice]]:
-    """Host rows X in blocks, adjacent blocks joined in groups (at least `least` of them if possible), one task each."""
+    """Blocks of host rows X, adjacent ones joined in groups, which are one task each; at least `least` if possible."""
     blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     if GROUPS < len(blocks) < 2 * GROUPS:
-        # two in each group: with one in some and two in others, threads would wait
+        # cut anew into two blocks a group: if some groups had one block and others two, threads would wait
         blocks = _cut(X.shape[0], 2 * GROUPS)
     return [blocks[part] for part in row_ranges(len(blocks), max(least, -(-len(blocks) // GROUPS)))]
 
@@ -393,9 +396,9 @@ def map_row_groups(
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
-    """a @ b, the rows of a spread over threads; spurious "invalid value" flags that BLAS raises are silenced."""
+    """a @ b, with the rows of a spread over threads; spurious "invalid value" flags that BLAS raises are silenced."""
     n, n_parts = a.shape[0], min(n_threads, a.shape[0] * a.shape[1] * b.shape[1] // MIN_PART_WORK)
-    # BLAS computes a @ a.T with another routine, whose parts would have other bits
+    # numpy computes a @ a.T by another routine of BLAS, so that parts of it would differ in the last bits
     alike = is_numpy(a) and np.may_share_memory(a, b)
     if n_parts <= 1 or not is_numpy(a) or alike:
         with np.errstate(invalid="ignore"):
