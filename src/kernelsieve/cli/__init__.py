@@ -3,10 +3,11 @@
     0    done
     1    the data or the model are not what is needed: one line, "error: ..."
     2    the command was not understood, would lose a file, or the command line is not installed
-    3    `monitor` and `score`: alarm          4    `monitor`: not one row could be judged
+    3    `monitor` and `score`: alarm; `update`: the components have turned further than --max-drift
+    4    `monitor`: not one row could be judged
     130  interrupted            143  told to end
 
-The commands are in `commands`, which is imported only after their dependencies were found.
+The commands are in `commands`, which is imported only after its dependencies have been found.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _end(*_: Any) -> NoReturn:
-    """End as after an interrupt, so that files that are being written are removed first."""
+    """End on SIGTERM as after an interrupt, so that files that are being written are removed first."""
     raise SystemExit(Exit.ENDED)
 
 

@@ -1,7 +1,7 @@
 """The list of commands, and the program that holds them.
 
-A command reads its files, calls the library, and writes or prints.  What takes long to import is imported where it is
-used, so that `--help` is quick.  A new command is one more line in `COMMANDS`.
+A command reads its files, calls the library, and writes or prints.  Modules that take long to import are imported where
+they are used, so that `--help` is quick.  A new command is one more line in `COMMANDS`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# Module, function: in the order in which `--help` lists them.
+# (module, function), in the order in which `--help` lists the commands.
 COMMANDS = (
     ("fit", "fit"),
     ("transform", "transform"),
@@ -42,11 +42,11 @@ class _PlainHelp:
 
 
 class _Command(_PlainHelp, TyperCommand):
-    """A command."""
+    """One command, with plain help."""
 
 
 class _Group(_PlainHelp, TyperGroup):
-    """The commands together."""
+    """The group of all commands, with plain help."""
 
 
 app = typer.Typer(
@@ -74,7 +74,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Kernel PCA that keeps only the few points that carry it.
+    """Kernel PCA that keeps only a few support points.
 
     \b
     Examples

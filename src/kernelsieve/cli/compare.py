@@ -6,7 +6,7 @@ features are coordinates in an orthonormal basis of the sampled points' span).  
     captured = sum_k var(score_k) over rows that no method has seen
 
 Its share of the total feature-space variance of those rows, mean k(x, x) - mean k(x, y), says how much of the data
-the components explain; its share of exact kernel PCA's says what the fewer points cost.
+the components explain; its share of exact kernel PCA's says how much is lost by keeping fewer points.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .inputs import naming_file, read_input
 from .messages import clean, duration
 from .options import names_of
 
-HELD_OUT = 1 / 3  # of the rows
-MAX_TOTAL_ROWS = 2000  # whose gram gives the total variance, to far less than a percent
+HELD_OUT = 1 / 3  # share of the rows that no method is fitted to
+MAX_TOTAL_ROWS = 2000  # the gram of this many rows gives the total variance to far less than a percent
 QUICK_SECONDS = 1.0  # a fit that takes less is repeated: the first one also pays for imports and cold caches
 REPEATS = 3
 
@@ -92,7 +92,7 @@ def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
 
 
 def _why_no_exact(n_train: int, limit_gb: float) -> str:
-    """Why exact kernel PCA is left out; nothing if its gram is small enough."""
+    """Why exact kernel PCA is left out; empty if its gram is small enough."""
     size = 8 * n_train**2 / 1e9
     if size <= limit_gb:
         return ""
@@ -124,7 +124,7 @@ class Setting:
 
     n_components: int
     kernel: str
-    gamma: float | str | None  # a number wherever scikit-learn is to understand it
+    gamma: float | str | None  # must be a number for scikit-learn's methods
     degree: float = 3
     coef0: float = 1
     seed: int = 0
@@ -144,7 +144,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Method:
-    """A name, the kernel evaluations for a new row, and a function that makes an unfitted estimator."""
+    """A method: its name, the number of kernel values for a new row, and a function that makes the estimator."""
 
     name: str
     n_points: int
@@ -164,7 +164,7 @@ class Result:
 
 
 class ExactKernelPCA:
-    """scikit-learn's KernelPCA on a gram, so that any kernel will do, with its fast solver."""
+    """scikit-learn's KernelPCA, with its fast solver, on a precomputed gram, so that any kernel of ours will do."""
 
     def __init__(self, setting: Setting) -> None:
         from sklearn.decomposition import KernelPCA
@@ -186,12 +186,12 @@ class ExactKernelPCA:
 
 
 def exact(setting: Setting, n_train: int) -> Method:
-    """scikit-learn's exact kernel PCA."""
+    """The method of scikit-learn's exact kernel PCA."""
     return Method("exact KernelPCA", n_train, lambda: ExactKernelPCA(setting))
 
 
 def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:
-    """SparseKernelPCA."""
+    """The method of this library, SparseKernelPCA."""
     from .. import SparseKernelPCA
 
     given = {name: value for name, value in asdict(setting).items() if name != "seed"} | keywords
@@ -200,7 +200,7 @@ def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Met
 
 
 def nystroem(setting: Setting, n_points: int) -> Method:
-    """scikit-learn's Nystroem features, then PCA."""
+    """The method of scikit-learn's Nystroem features, followed by PCA."""
     from sklearn.decomposition import PCA
     from sklearn.kernel_approximation import Nystroem
     from sklearn.pipeline import make_pipeline
@@ -213,7 +213,7 @@ def nystroem(setting: Setting, n_points: int) -> Method:
     return Method("Nystroem + PCA", n_points, make)
 
 
-# --- what they reach -----------------------------------------------------------------------------------------------
+# --- measurements --------------------------------------------------------------------------------------------------
 
 
 def captured_variance(model: Any, rows: np.ndarray) -> float:
@@ -229,7 +229,7 @@ def total_variance(setting: Setting, rows: np.ndarray) -> float:
 
 
 def measured(method: Method, train: np.ndarray, test: np.ndarray, repeats: int = REPEATS) -> tuple[Result, Any]:
-    """The result and the model of a method; times are the best of `repeats`, of one if that is not quick."""
+    """The result and the model of a method; times are the best of `repeats` runs, but a slow fit is run only once."""
     fits: list[float] = []
     transforms: list[float] = []
     while len(fits) < repeats and (not fits or fits[0] < QUICK_SECONDS):
@@ -247,7 +247,7 @@ def measured(method: Method, train: np.ndarray, test: np.ndarray, repeats: int =
 def comparison_table(
     results: Sequence[Result], total: float, n_test: int, title: str, points: str = "support\npoints"
 ) -> Table:
-    """A table of results; shares are of the first one, exact kernel PCA, if that ran."""
+    """A table of results; shares are relative to the first one, exact kernel PCA, if that was fitted."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     table.add_column("method")
     for heading in (points, "captured\nheld out", "of exact", "fit", f"transform\n{n_test:,} rows"):
@@ -259,7 +259,7 @@ def comparison_table(
 
 
 def result_cells(result: Result, total: float, reference: float) -> list[str]:
-    """The line of a result: name, points, shares of the total and of exact kernel PCA, times."""
+    """The cells of a result's line: name, points, shares of the total and of exact kernel PCA, times."""
     cells = [result.name, f"{result.n_points:,}"]
     if result.note:
         return [*cells, "-", "-", "-", "-"]

@@ -53,9 +53,9 @@ class DemoPlan:
     n_components: int = 10
     n_support: int = 20
     sizes: tuple[int, ...] = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
-    max_own_size: int = 200  # SparseKernelPCA has long reached exact kernel PCA there
-    n_draws: int = 5  # of Nystroem's points, that a figure is the mean of
-    match_step: int = 20  # between sizes at which Nystroem is tried until it matches
+    max_own_size: int = 200  # no larger SparseKernelPCA is fitted: long before, it matches exact kernel PCA
+    n_draws: int = 5  # every figure of Nystroem is the mean over this many draws of its points
+    match_step: int = 20  # Nystroem is tried with this many more points each time, until it matches
     max_match: int = 1000
     n_timings: int = 5
 
@@ -123,7 +123,7 @@ class Demo:
 
 
 def measure_demo(tell: Callable[[str], Any]) -> Demo:
-    """Fit and time everything; `tell` is called with what is being done."""
+    """Fit and time everything; `tell` is called with the name of each stage."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -142,7 +142,7 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
         return float(np.mean([captured_variance(one, test) for one in models]))
 
     tell("captured variance against number of points")
-    # these matrices are too small for threads, which would take ten times as long on a busy machine
+    # these matrices are too small for several BLAS threads, which would take ten times as long on a busy machine
     with one_blas_thread():
         own = [
             captured_variance(ours(setting, m).make().fit(train), test) for m in DEMO.sizes if m <= DEMO.max_own_size
@@ -158,13 +158,13 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
         *(nystroem(setting, m) for m in (DEMO.n_support, matching)),
     ]
     results = [measured(method, train, test, DEMO.n_timings)[0] for method in methods]
-    # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
+    # what one draw of Nystroem's points captures is a matter of luck, so the mean over draws is shown, as in its curve
     results[2:] = [replace(result, captured=sampled(result.n_points)) for result in results[2:]]
     return Demo(train, test, test_labels, model, results, total_variance(setting, test), curves)
 
 
 def page(found: Demo) -> Any:
-    """The report of the held-out digits, with what was measured against other methods."""
+    """The report on the held-out digits, with the comparison to other methods."""
     from ..report.contents import contents_of
     from ..report.page import Report
     from ..report.page_data import Options
@@ -192,7 +192,7 @@ def page(found: Demo) -> Any:
 
 
 def _comparison(found: Demo) -> dict[str, Any]:
-    """The table of methods, our own line marked."""
+    """The table that compares the methods; the line of this library is marked."""
     from sklearn import __version__ as sklearn_version
 
     from .. import __version__

@@ -21,7 +21,7 @@ REACHED = (
     "component_agreement_",
     "subspace_agreement_",
 )
-MAX_WORDS = 10  # column names and ratios spelled out
+MAX_WORDS = 10  # how many column names, or ratios, are listed
 
 
 @plain_errors
@@ -41,7 +41,7 @@ def info(model: options.ModelFile, as_json: options.AsJson = False) -> None:
 
 
 def describe(model: Any, path: Path | None = None) -> Any:
-    """A rich Table of what a model is and what it reached."""
+    """A rich Table that says what a model is and how well it fits."""
     from rich.table import Table
     from rich.text import Text
 
@@ -97,7 +97,7 @@ def _numbers_of(kernel: Any) -> dict[str, float]:
 def _reached(core: Any) -> Iterator[tuple[str, str]]:
     ratios = getattr(core, "explained_variance_ratio_", None)
     lost = getattr(core, "compression_", None)
-    if lost is not None and "r2" in lost:  # in files of version 0.1.0 it is not
+    if lost is not None and "r2" in lost:  # files of version 0.1.0 have no "r2"
         yield from _compressed(lost)
         return
     if ratios is not None and len(ratios):
@@ -116,7 +116,7 @@ def _reached(core: Any) -> Iterator[tuple[str, str]]:
 
 
 def _compressed(lost: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is left of a model that was compressed."""
+    """How much a compressed model still explains, and the errors of its scores."""
     on_rows = lost["measured_on"] != "feature space"
     if "explained" in lost:
         after, before = percent(lost["explained"]), percent(lost["explained_before"])
@@ -150,7 +150,7 @@ def _monitor_data(core: Any) -> dict[str, Any]:
 
 
 def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
-    """The facts of a model, for JSON."""
+    """The facts about a model, for JSON."""
     from ..rows.frames import column_names
 
     core, encoder = core_of(model), encoder_of(model)

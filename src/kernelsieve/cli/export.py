@@ -42,11 +42,11 @@ def export(
 ) -> None:
     """Write a model for use without Python: ONNX, C or torch, by the suffix of the output.
 
-    The file takes rows as the table has them, of the columns that are used.
+    The file takes rows of the raw table, with only the columns that it uses.
     Gaps are NaN, dates are days since 1970-01-01, durations are days. In an
     .onnx file a text column is an input of texts, empty for a gap; C, torch
-    and --inputs matrix take the number of a label, as the comment of the .h
-    file lists them.
+    and --inputs matrix take the number of a label instead, which the comment
+    of the .h file lists.
 
     \b
     Examples

@@ -2,7 +2,7 @@
 
 With --follow the table is a CSV file that grows, or standard input.  The first block of rows decides how columns are
 encoded and scaled; every further block is encoded in the same way and goes to `partial_fit`, after which the model is
-written.  A record is a line; one that is still being written waits.
+written.  Every line is one row; a line that is still being written is left until it is complete.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def fit(
 ) -> None:
     """Fit kernel PCA to a table and write the model.
 
-    The table is taken as it is: numbers are scaled, categories encoded,
-    gaps filled in, columns that only name rows left out, and all of it is
-    kept in the model.  Files larger than memory are read in blocks.
+    The table needs no preparation: numbers are scaled, categories encoded,
+    gaps filled in and identifiers left out, and new rows are later treated
+    in the same way.  Files larger than memory are read in blocks.
 
     \b
     Examples
@@ -89,7 +89,7 @@ def fit(
 
 
 def show_fit(fitted: Fitted, output: Path, remarks: list[str], as_json: bool) -> None:
-    """Print what came out, as a table or as JSON."""
+    """Print a description of the fitted model, as a table or as JSON."""
     if as_json:
         widths = {"gamma_tried": [asdict(width) for width in fitted.widths]} if fitted.widths else {}
         print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": remarks} | widths))
@@ -102,12 +102,12 @@ def show_fit(fitted: Fitted, output: Path, remarks: list[str], as_json: bool) ->
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, and what is said about the fit."""
+    """A fitted model, and facts about its fit."""
 
     model: Any
     seconds: float
     names: list[str]  # columns of the table that it was fitted to
-    widths: list[TriedGamma] = field(default_factory=list)  # that `--gamma auto` tried
+    widths: list[TriedGamma] = field(default_factory=list)  # widths that `--gamma auto` tried
 
 
 def fit_table(request: Request, table: Table) -> Fitted:
@@ -139,7 +139,7 @@ def fit_table(request: Request, table: Table) -> Fitted:
 
 
 def _features_and_weights(request: Request, table: Table, estimator: Any) -> tuple[list[str], np.ndarray | None]:
-    """The columns that the model sees, and the weight of each row where a column holds them."""
+    """The columns that the model is fitted to, and the weights of the rows if a column of weights was named."""
     if request.weights is None:
         return table.pick(request.columns, request.exclude), None
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
@@ -187,7 +187,7 @@ def _without_auto(request: Request) -> dict[str, Any]:
 
 
 def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
-    """The encoded rows of a table that is read in blocks, once for every pass."""
+    """The encoded rows of a table in blocks, which every pass reads again."""
     from ..rows.sources import Stream
 
     def blocks() -> Iterator[np.ndarray]:
@@ -213,7 +213,7 @@ def _choose_width(request: Request, estimator: Any, rows: Any, weights: np.ndarr
 
 
 def watched_fit(estimator: Any, rows: Any, weights: np.ndarray | None = None) -> Any:
-    """Fit, with a bar that names the stage and counts rows in blocks if standard error is a terminal."""
+    """Fit; if standard error is a terminal, a bar shows the stage of the fit and counts the rows of a pass."""
     console = Console(stderr=True)
     keywords = {} if weights is None else {"sample_weight": weights}
     if not console.is_terminal:
@@ -244,19 +244,19 @@ class FitBar:
         """Nothing to prepare."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any, *, metadata: Any = None) -> None:
-        """A stage begins, or a pass over rows in blocks."""
+        """Show the name of the stage that begins, or a bar for the pass over blocks of rows that begins."""
         if metadata is not None:
             self._rows = self._progress.add_task("reading", total=metadata["n_total"], rows="")
         elif context.task_name:
             self._progress.update(self._stage, description=context.task_name)
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: Any = None) -> None:
-        """Some rows have been read, or all of them."""
+        """Show how many rows have been read; remove the bar when all of them have been."""
         if metadata is None:
             return
         rows = "{n_rows:,} rows, {rows_per_second:,.0f} a second".format(**metadata)
         self._progress.update(self._rows, completed=metadata["n_rows"], rows=rows)
-        if context.task_name == "rows":  # the whole pass
+        if context.task_name == "rows":  # the end of the whole pass
             self._progress.remove_task(self._rows)
 
     def teardown(self, estimator: Any, context: Any) -> None:
@@ -279,7 +279,7 @@ def notes(fitted: Fitted) -> list[str]:
     return found
 
 
-POLL_SECONDS = 0.2  # between looks at a file that has not grown
+POLL_SECONDS = 0.2  # pause before a file that has not grown is read again
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Following:
     """How a stream is followed."""
 
     every: int  # rows in a block
-    idle: float | None = None  # seconds without a new row after which a file has ended; None for never
+    idle: float | None = None  # a file is taken to have ended after this many seconds without a new row; None: never
     half_life: float | None = None
     header: bool = True
 
@@ -331,7 +331,7 @@ def _encoder(request: Request, frame: Any) -> Any:
 
 
 def _lines(data: Path, how: Following) -> Iterator[str | None]:
-    """Lines as they are written; None while there is no new one.  An interrupt ends them."""
+    """The lines of the input as they are written; None while there is no new one.  An interrupt ends the iteration."""
     try:
         if data == STDIN:
             yield from sys.stdin
@@ -362,7 +362,7 @@ def _growing(path: Path, idle: float | None) -> Iterator[str | None]:
 
 
 def _frames(lines: Iterator[str | None], how: Following, request: Request) -> Iterator[Any]:
-    """Blocks of `every` rows, the last one shorter, with the columns asked for."""
+    """Tables of `every` rows, the last one perhaps shorter, with the columns asked for."""
     import polars
 
     schema: Any = None

@@ -19,7 +19,7 @@ from .options import FileOptions, names_of
 
 STDIN = Path("-")
 MAGIC = {b"PAR1": ".parquet", b"\x93NUM": ".npy", b"PK\x03\x04": ".npz"}  # first bytes of formats other than CSV
-TRANSFORMED_ROWS = 2**16  # transformed at a time: their kernel values take some 50 MB with a hundred points
+TRANSFORMED_ROWS = 2**16  # rows transformed at a time: with a hundred points, their kernel values take 50 MB
 _spooled: dict[str, Any] = {}  # standard input can be read only once, so a command keeps what it read
 
 
@@ -141,14 +141,14 @@ class Applied:
         self.columns = matched_columns(table, needed, sizes, "the model", unused)
 
     def _not_needed(self) -> list[str]:
-        """Columns that the encoder has seen and leaves out, and that the table lacks."""
+        """Columns that the table lacks, and that are not needed, because the encoder leaves them out."""
         if self.encoder is None or self.names is None or not self.table.named:
             return []
         seen = zip(self.names, self.encoder.reasons_, strict=True)
         return [name for name, reason in seen if reason and name not in self.table.names]
 
     def rows(self, block: Any, first: int) -> Any:
-        """Rows of the table as the estimator at the end takes them; `first` is the number of the first."""
+        """A block of the table as rows for the last estimator of the model; `first` is the number of its first row."""
         steps = [step for _, step in getattr(self.model, "steps", [(None, None)])[:-1]]
         block = self.in_order(block)
         if self.encoder is not None:
@@ -172,12 +172,12 @@ class Applied:
         if self.names is None:
             numeric = all(dtype.is_numeric() for dtype in block.dtypes)
             return block.to_numpy() if numeric else block.to_numpy().astype(object)
-        if not self.absent:  # a file without names has columns of other names
+        if not self.absent:  # a file without column names is given names that the model does not know
             block = block.rename(dict(zip(self.columns, self.names, strict=True)))
         return block.with_columns(pl.lit(None).alias(name) for name in self.absent).select(self.names)
 
     def blocks(self, doing: str) -> Iterator[tuple[int, Any, Any]]:
-        """Number of the first row, rows for the estimator, and the kept columns, block by block, with progress."""
+        """For each block: the number of its first row, its rows for the estimator, its kept columns; shows progress."""
         import polars as pl
 
         wanted = [*self.columns, *(name for name in self.kept if name not in self.columns)]
@@ -196,7 +196,7 @@ class Applied:
 
 @contextmanager
 def row_progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar that counts rows, if standard error is a terminal; gives the function to be called with each number."""
+    """A bar that counts rows, if standard error is a terminal; yields a function to call with every number of rows."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda n_rows: None
@@ -211,7 +211,7 @@ def row_progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def counted(blocks: Iterator[Any], advance: Callable[[int], None]) -> Iterator[Any]:
-    """The blocks unchanged; `advance` is called with the number of rows of each that is done."""
+    """The blocks, unchanged; when one has been used, `advance` is called with its number of rows."""
     for block in blocks:
         yield block
         advance(len(block))

@@ -14,7 +14,7 @@ class Exit(IntEnum):
 
     FAILED = 1  # the data or the model are not what is needed
     NOT_UNDERSTOOD = 2
-    ALARM = 3  # a command that judges rows, or a model, found something
+    ALARM = 3  # `monitor` or `score` found odd rows, or `update` found drift
     NOT_JUDGED = 4  # not one row could be judged
     INTERRUPTED = 130
     ENDED = 143
@@ -33,12 +33,12 @@ RENAMED = {
     "whiten=False": "leaving --whiten out",
     "keep_stream=True": "--keep-stream",
 }
-# Those whose option has the same name.
+# Parameters whose option has the same name.
 SHARED = (
     "alpha", "batch_size", "coef0", "columns", "degree", "dtype", "exclude", "false_alarm_rate", "gamma", "inputs",
     "kernel", "key", "lags", "missing", "na", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
 )  # fmt: skip
-# A parameter with its value, as all messages of the library write it; not in the path of a file.
+# Matches a parameter and its value as all messages of the library write them, except within the path of a file.
 PARAMETER = re.compile(
     rf"(?<![\w/\\])(?:({'|'.join(RENAMED)})|({'|'.join(SHARED)})(?==))(?:=(?:'([^']*)'|\"([^\"]*)\"|([\w+-]*(?:\.\w+)*)))?"
 )
@@ -67,16 +67,16 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = f": {error.filename}" if error.filename is not None else ""
         return f"{error.strerror}{place}"
-    # scikit-learn's advice on missing values and the like follows in paragraphs of its own
+    # the first paragraph only: scikit-learn's advice, for example on missing values, follows in others
     return in_options(" ".join(str(error).split("\n\n")[0].split())) or type(error).__name__
 
 
 def show_warnings_plainly() -> None:
-    """Print one line for each warning, and none twice; leave out those that are meant for programmers."""
+    """Print each warning once, on one line; leave out warnings that are meant for programmers."""
     warnings.simplefilter("always")
     for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", category)
-    # scikit-learn's warning, although the columns have been matched by name before
+    # scikit-learn gives this warning although the command has already matched the columns by name
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     shown: set[str] = set()
 
@@ -90,17 +90,17 @@ def show_warnings_plainly() -> None:
 
 
 def percent(share: float) -> str:
-    """12.3 %."""
+    """A share in percent, such as 12.3 %."""
     return f"{100 * share:.1f} %"
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """1 alarm, 1,200 alarms."""
+    """A number and its noun, such as 1 alarm or 1,200 alarms."""
     return f"{number:,} {one if number == 1 else many}"
 
 
 def duration(seconds: float) -> str:
-    """Three digits in a suitable unit."""
+    """A time with about three digits, in milliseconds, seconds or minutes."""
     if seconds >= 60:
         return f"{seconds / 60:.1f} min"
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

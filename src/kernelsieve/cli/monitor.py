@@ -30,7 +30,7 @@ from .options import check_share, given_options, names_of, parse_gamma, word
 from .outputs import STDOUT, check_guard, check_output, write_frames
 
 SHOWN = 10  # stretches of alarms on the screen
-JUDGED_ROWS = 2**14  # judged and written at a time
+JUDGED_ROWS = 2**14  # rows judged and written at a time
 ALARM_COLUMNS = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
 # Parameters of KernelMonitor and the options that set them; a saved monitor keeps its own.
 FITTED = {
@@ -54,7 +54,7 @@ def kernels() -> Iterable[str]:
 
 
 def parse_rule(text: str) -> tuple[int, int]:
-    """ "2/3" as (2, 3)."""
+    """Turn a rule such as "2/3" into (2, 3)."""
     needed, slash, of = text.partition("/")
     if not (slash and needed.isdigit() and of.isdigit() and 1 <= int(needed) <= int(of)):
         raise typer.BadParameter(f"{text!r} is not a rule such as 2/3: alarm when 2 of the last 3 rows are above")
@@ -62,7 +62,7 @@ def parse_rule(text: str) -> tuple[int, int]:
 
 
 def check_gamma(text: str) -> float | str | None:
-    """A width that does not require models to be tried first."""
+    """Turn --gamma into a width; "auto" is refused, because it tries models on the held-out rows."""
     if text.lower() == "auto":
         raise typer.BadParameter("auto tries models on held-out rows, which a monitor needs for its limit: give median")
     return parse_gamma(text)
@@ -138,7 +138,7 @@ def monitor(
     Exit code 0: no alarm; 3: alarm; 4: not one row could be judged; 1: bad data;
     2: bad usage.
     Rows are counted from 1.  A saved monitor keeps the options it was made with,
-    but for --rule.
+    except --rule.
 
     \b
     Examples
@@ -178,7 +178,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], given: set[str]) -> Any:
-    """A monitor of the rows in a table."""
+    """A monitor that is fitted to the rows of a table."""
     from .. import KernelMonitor, TableEncoder
     from ..kernels import kernel_of
 
@@ -189,7 +189,7 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
     encoder = TableEncoder(params["scale"], keep=keep, calendar=not params["no_calendar"], trend=False)
     chosen = {name: params[option] for name, option in FITTED.items()}
     with naming_file(table):
-        if kernel_of(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
+        if kernel_of(params["kernel"]).linear_in_rows:  # it has no more directions than the rows have columns
             chosen["n_components"] = _fewer_than_directions(encoder.fit_transform(frame), params, given)
         try:
             return KernelMonitor(alarm_rule=params["rule"], encoder=encoder, **chosen).fit(frame)
@@ -201,7 +201,7 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
 
 
 def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
-    """A number of components that leaves a direction of a linear kernel over, by which new rows can be judged."""
+    """A number of components that leaves a linear kernel directions outside them, by which new rows can be judged."""
     n_varying, lags = int(np.linalg.matrix_rank(rows - rows.mean(axis=0))), int(params["lags"])
     n_directions, n_components = n_varying * (lags + 1), int(params["components"])
     if n_components < n_directions or not n_directions:  # if all rows are equal, the fit refuses them

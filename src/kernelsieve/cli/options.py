@@ -1,4 +1,4 @@
-"""The options that commands share: their values, the groups they come in, and the estimators that they set."""
+"""The options that commands share: how their values are read, their groups, and the estimators made from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METHODS = {
     "linear": "ElasticNetPCA",
     "robust-linear": "RobustElasticNetPCA",
 }
-# Options and the parameters that they set; an option is for the estimators that have one of its parameters.
+# Options and the parameters that they set.  An option applies to estimators that have one of its parameters.
 PARAMETERS = {
     "components": ("n_components",),
     "support": ("n_support", "n_nodes"),
@@ -46,7 +46,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def parse_support(text: str) -> int | float | str:
-    """An int, a fraction or "auto"."""
+    """Turn --support into an int, a fraction or "auto"."""
     try:
         number = text if text == "auto" else int(text)
     except ValueError:
@@ -65,7 +65,7 @@ def parse_support(text: str) -> int | float | str:
 
 
 def parse_gamma(text: str) -> float | str | None:
-    """A positive number, "median", "0.3 median", "scale", "auto", or None for "none"."""
+    """Turn --gamma into a positive number, "median", "0.3 median", "scale", "auto", or None for "none"."""
     from ..kernels.width import multiple_of_median
 
     if text.lower() in ("median", "scale", "auto") or multiple_of_median(text) is not None:
@@ -90,9 +90,9 @@ def word(
     metavar: str = "NAME",
     help: str | None = None,
 ) -> Any:
-    """An option that is one of a few words, which the shell completes; with `check` it may be more than those.
+    """An option whose value is one of a few words, which the shell completes; `check` may allow other values, too.
 
-    Words that take long to import are given as a function, and need a `help` of their own.
+    Words that take long to import are given as a function, and the option then needs a `help` of its own.
     """
 
     def words() -> list[str]:
@@ -134,7 +134,7 @@ def check_share(value: float | None) -> float | None:
 
 
 def names_of(given: str | Sequence[str] | None) -> list[str]:
-    """Column names separated by commas; one that has a comma in it stands in quotes, and an option may be repeated."""
+    """Column names, which commas separate; a name with a comma in it is quoted, and the option may be repeated."""
     texts = [given] if isinstance(given, str) else given or []
     cells = [cell for text in texts for line in csv.reader([text], skipinitialspace=True) for cell in line]
     return [name.strip() for name in cells if name.strip()]
@@ -303,7 +303,7 @@ class ModelOptions(FileOptions):
 def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `asked` by all options of its group.
 
-    `defaults` are the command's own.  Options in `without` are not offered, and keep the default of the group.
+    `defaults` replace those of the group.  Options in `without` are not offered, and keep the default of the group.
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -334,14 +334,14 @@ def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Calla
 
 
 def given_options(context: Any) -> set[str]:
-    """The options that the user wrote."""
+    """The names of the options that the user wrote on the command line."""
     return {name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
 
 
 def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any:
-    """An unfitted estimator.  It must understand the options in `given`, which the user wrote.
+    """An unfitted estimator of a method, which must have the options in `given`, because the user wrote them.
 
-    Of the others only those that all methods share are passed on; the rest keep the method's own defaults.
+    Of the other options, only those that all methods share are passed on; the rest keep the method's own defaults.
     """
     import kernelsieve
 
@@ -356,7 +356,7 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
                 raise typer.BadParameter(f"does not apply to --method {method}", param_hint=flag)
             continue
         shared = method == "sparse" or option in ("components", "seed", "batch_size")
-        # the method's own default is a linear kernel, the command's is not
+        # KernelPCA's own default is a linear kernel; that of the command is not
         shared |= method == "exact" and option in ("kernel", "gamma")
         if (shared and value is not None) or option in given:
             keywords[parameter] = value
@@ -377,7 +377,7 @@ class Request:
     columns: Sequence[str] = ()
     exclude: Sequence[str] = ()
     calendar: bool = True
-    weights: str | None = None  # the column that holds them
+    weights: str | None = None  # the column that holds the weights
 
 
 def request_of(asked: ModelOptions, given: set[str]) -> Request:

@@ -25,8 +25,8 @@ from ..tables.files import DEFAULT_KEY, READABLE, checked_format, columns_named
 from .messages import clean
 
 STDOUT = Path("-")
-MARK = b"kernelsieve"  # in files that cannot be recognised as ours by their columns
-C_MARK = b"made by kernelsieve"  # in a header, because the user's own code may mention the library as well
+MARK = b"kernelsieve"  # stands in files that cannot be recognised as ours by their columns
+C_MARK = b"made by kernelsieve"  # the mark of a C header: the user's own code may mention the library as well
 MARKED_BYTES = 2**16  # the mark is in the first or last bytes of a page, picture or export
 FORMULA = r"^[=+\-@\t\r]"  # the beginning of a cell that a spreadsheet would run
 
@@ -41,7 +41,7 @@ class Refused(typer.BadParameter):
 def check_output(
     path: Path, inputs: Sequence[Path] = (), *, kind: str = "", force: bool = False, names: Sequence[str] = ()
 ) -> None:
-    """Raise, before a long run, the errors of writing `path`, or if a file would be lost.
+    """Raise, before a long run, if `path` cannot be written, or if a file would be lost.
 
     `kind` is one of `WRITTEN`; `names` are the columns that a table will have.
     """
@@ -99,7 +99,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _has_columns(path: Path, names: Sequence[str]) -> bool:
-    """A table of exactly the columns that are to be written, scores among them."""
+    """Whether the file is a table with exactly the columns that are to be written, in their order."""
     import polars as pl
 
     extension = checked_format(path)
@@ -134,7 +134,7 @@ def scored(scores: np.ndarray, names: Sequence[str], kept: Any) -> Any:
 def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str], *, guard: bool = False) -> int:
     """Write polars frames one after the other as one table, all or nothing; return the number of rows.
 
-    `names` are the columns that an .npz file keeps together as "X".  Without a path the frames are only gone through.
+    `names` are the columns that an .npz file keeps together as "X".  Without a path, the frames are only counted.
     With `guard`, text in a CSV file that a spreadsheet would run as a formula begins with an apostrophe.
     """
     if path is None:
@@ -159,7 +159,7 @@ def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str],
 
 
 def check_guard(path: Path | None, guard: bool) -> None:
-    """Refuse to guard the formulas of a file that no spreadsheet reads as text."""
+    """Raise if formulas are to be guarded in a file of a format in which text is never run as a formula."""
     if guard and path is not None and path != STDOUT and checked_format(path) in (".parquet", ".npy", ".npz"):
         raise typer.BadParameter(
             "is for .csv and .tsv files: other formats hold no formulas", param_hint="--guard-formulas"
@@ -236,7 +236,7 @@ def _plain_array(column: Any) -> np.ndarray:
 
 
 def written_separator(extension: str) -> str:
-    """Between cells of a file of this extension."""
+    """The separator of cells in a file of this extension."""
     return "\t" if extension == ".tsv" else ","
 
 

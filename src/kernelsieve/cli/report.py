@@ -21,7 +21,7 @@ from .outputs import MARK, Refused, check_output
 
 PICTURES = (".png", ".svg", ".pdf")
 KINDS = ("scores", "spectrum", "support", "contours")
-MAX_POINTS = 50_000  # more rows than that only hide each other
+MAX_POINTS = 50_000  # rows that are drawn: more would only hide each other
 
 
 @plain_errors
@@ -73,7 +73,7 @@ def report(
         fitted, seconds = load_model(model, data), None
         applied = Applied(fitted, table)
         names = applied.columns
-    if not is_kernel_estimator(core_of(fitted)) and not hasattr(fitted, "limits_"):  # which a monitor has
+    if not is_kernel_estimator(core_of(fitted)) and not hasattr(fitted, "limits_"):  # `limits_` marks a monitor
         kind = type(core_of(fitted)).__name__
         raise TableError(f"a report shows kernel models, which a {kind} is not: see `kernelsieve score`")
     rows = table.selected(table.whole(), names)
@@ -99,7 +99,7 @@ def report(
 
 
 def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -> dict[str, Any]:
-    """The keywords of `read_table` that give these columns."""
+    """The keywords with which `read_table` reads these columns from the file."""
     found: dict[str, Any] = {"key": asked.key} if asked.key is not None else {}
     if asked.no_header:
         found["header"] = False
@@ -160,7 +160,7 @@ def _check_kind(kind: str, core: Any, data: Path | None) -> None:
 
 
 def _pair(text: str, core: Any) -> tuple[int, int]:
-    """Two components, which people count from 1, as places from 0."""
+    """The places, from 0, of two components that the user counts from 1."""
     numbers = text.split(",")
     n_components = len(core.explained_variance_)
     if len(numbers) != 2 or not all(number.strip().isdigit() for number in numbers):
@@ -213,7 +213,7 @@ def _named(core: Any, model: Any) -> Any:
 
 
 def _rows(model: Any, table: Table, color: str | None) -> tuple[Any, Any]:
-    """Rows as the estimator takes them and what they are coloured by, at most `MAX_POINTS` of them, at random."""
+    """Rows as the estimator takes them, and the values to colour them by; a random `MAX_POINTS` if there are more."""
     import polars as pl
 
     applied = Applied(model, table, [color] if color else [], needed_by="--color")

@@ -19,9 +19,9 @@ from .messages import Exit, clean, percent
 from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
 from .transform import applied_to
 
-WORST = 5  # rows shown
-QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
-FEW_NORMAL = 60  # with fewer normal rows the limit may alarm twice as often as it says
+WORST = 5  # number of worst rows that are shown
+QUANTILE = 0.95  # `--normal` sets the limit at this quantile of the errors of normal rows
+FEW_NORMAL = 60  # with fewer normal rows, alarms may be twice as frequent as the quantile says
 
 
 @plain_errors
@@ -54,7 +54,8 @@ def score(
     """Say how well the rows of a table fit the model.
 
     \b
-    t2        distance from the centre along the components, each in its own spread
+    t2        squared distance from the centre along the components, each in
+              units of its standard deviation
     spe       squared distance to the components, in the kernel's feature space
     error     mean squared difference between a row and what its scores
               give back, in the units the model works in
@@ -157,7 +158,7 @@ class Worst:
         self.rows: list[tuple[float, int, list[float]]] = []
 
     def seen(self, first: int, values: np.ndarray) -> np.ndarray:
-        """Add a block, and return it."""
+        """Add the measures of a block, and return them unchanged."""
         self.n_rows += len(values)
         self.totals += values.sum(axis=0)
         if "decision" in self.names:

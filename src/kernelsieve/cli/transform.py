@@ -1,4 +1,4 @@
-"""`kernelsieve transform`, `inverse` and `compress`: a model and new rows, scores, or fewer points."""
+"""`kernelsieve transform`, `inverse` and `compress`: from rows to scores, back to rows, and to a smaller model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .messages import clean
 from .options import names_of
 from .outputs import STDOUT, check_guard, check_output, check_written, save_model, say_written, scored, write_frames
 
-INVERSE_ROWS = 4096  # turned back at a time: a pre-image compares every row with every point, several times
+INVERSE_ROWS = 4096  # scores turned back at a time: each pre-image is compared with every point, several times
 
 
 @plain_errors
@@ -36,7 +36,7 @@ def transform(
     """Write the scores of the rows of a table.
 
     The model's columns are found by name, in any order; others are ignored.
-    Without names all columns are taken, in their order, but those of --keep
+    Without names all columns are taken, in their order, except those of --keep
     and --exclude.
     CSV and Parquet files larger than memory are read and written in blocks.
 
@@ -145,8 +145,8 @@ def compress(
     """Squeeze a model to fewer support points, keeping its scores.
 
     The summary says what was lost: the error and R^2 of each score, and how
-    much of the variance is still explained. Without --rows these are those
-    of the components in feature space, which are the stricter ones.
+    much of the variance is still explained. Without --rows they are measured
+    on the components in feature space, which is the stricter measure.
 
     \b
     Examples

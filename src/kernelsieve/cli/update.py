@@ -44,10 +44,10 @@ def update(
 
     The model counts the new rows with all earlier ones; only the new ones
     are read. It must have been fitted with --keep-stream or --follow.
-    Numbers are scaled and categories encoded as on the first day. Drift is
-    how far the components have turned since their support points were chosen or,
-    where so many rows are new that these were chosen again, since
-    before the update.
+    Numbers are scaled and categories encoded as in the first fit. Drift is
+    how far the components have turned since their support points were chosen,
+    or since before the update if it brought so many rows that the points were
+    chosen again.
 
     \b
     Examples
@@ -77,7 +77,7 @@ def update(
 
 
 def _updatable(fitted: Any, path: Path) -> Any:
-    """The model at the end, if it can take new rows."""
+    """The last estimator of the model, if it can take new rows; raises if it cannot."""
     core = core_of(fitted)
     if not hasattr(core, "keep_stream"):
         raise TableError(
@@ -92,7 +92,7 @@ def _updatable(fitted: Any, path: Path) -> Any:
 
 
 def _weights(kept: Any, applied: Applied, first: int) -> np.ndarray | None:
-    """The weights of some rows, the only column that is kept, if there is one."""
+    """The weights of some rows, which are the only kept column; None if no column is kept."""
     if not applied.kept:
         return None
     values = numbers_of(kept, applied.kept, applied.table.path, "weights are numbers", first)[:, 0]
@@ -100,7 +100,7 @@ def _weights(kept: Any, applied: Applied, first: int) -> np.ndarray | None:
 
 
 def _show(core: Any, path: Path, before: tuple[int, int, float, float], drift: float, as_json: bool) -> None:
-    """Print what has become of the model."""
+    """Print how the update has changed the model."""
     n_before, chosen_before, explained_before, captured_before = before
     n_rows, explained = int(core.n_samples_seen_), float(np.sum(core.explained_variance_ratio_))
     again = core.chosen_at_ != chosen_before
