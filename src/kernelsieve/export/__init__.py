@@ -3,9 +3,9 @@
     to_onnx(model)                  one ONNX file of standard operators, for onnxruntime in any language or a browser
     to_c(model, "model.h", "name")  one C99 header that needs only math.h, for a microcontroller
     to_torch(model)                 an nn.Module: gradients flow, points and coefficients can be trained further
-    register_onnx_converters()      so that skl2onnx.to_onnx(pipeline) knows the estimators of this package
+    register_onnx_converters()      lets skl2onnx.to_onnx(pipeline) convert the estimators of this package
 
-All write down the same few numbers, the support points, their coefficients and an offset, and are tested to give the
+Every export holds the same few numbers, the support points, their coefficients and an offset, and is tested to give the
 scores that `transform` gives.
 """
 

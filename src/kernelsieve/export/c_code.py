@@ -1,9 +1,9 @@
-"""The C99 text of a model: constants, and one function that walks over the points.
+"""The C99 source of a model: constants, and one function that walks over the points.
 
 Nothing is allocated, the only globals are constants, and only math.h is needed.  A row is copied to the stack only if
 a scaler comes before the kernel.  Distances are sums of squared differences, without cancellation; rows of 1e30
-overflow to an infinite distance, as they should; NaN stays NaN.  A kernel is written with the operations of ops.py,
-where a sum over columns becomes a loop and the rest an expression; steps before it are loops over a buffer.
+overflow to an infinite distance, as they should; NaN stays NaN.  A kernel is written with the operations of ops.py: a
+sum over columns becomes a loop, all else an expression.  The steps before the kernel become loops over a buffer.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .model import Form, KernelCore, LinearCore
 from .ops import NUMPY, Ops
 from .preprocessing import IS_GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Mix, Spread, Squash, Step, Turn
 
-OWN = "the row itself"  # takes the place of a point for k(x, x)
-MATH = {"exp": "exp", "log": "log", "sin": "sin", "sqrt": "sqrt", "tanh": "tanh", "abs": "fabs"}  # of math.h
-WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
+OWN = "the row itself"  # is given in place of a point to compute k(x, x)
+MATH = {"exp": "exp", "log": "log", "sin": "sin", "sqrt": "sqrt", "tanh": "tanh", "abs": "fabs"}  # in math.h
+WHOLE = {"signed char": 1, "short": 2, "int": 4}  # integer types and their bytes
 
 
 @dataclass
@@ -29,9 +29,9 @@ class Source:
     """The program being written: the types in use, the constants so far and their bytes."""
 
     name: str
-    rows: str  # "float" or "double": of rows and scores
-    real: str  # of the arithmetic
-    points: str  # of the points
+    rows: str  # the type of rows and scores, "float" or "double"
+    real: str  # the type of the arithmetic
+    points: str  # the type of the points
     constants: list[str] = field(default_factory=list)
     n_bytes: int = 0
 
@@ -44,7 +44,7 @@ class Source:
         return f"{function}f" if self.single else function
 
     def number(self, value: float) -> str:
-        """A literal of the arithmetic's type, to its last digit."""
+        """A literal of the arithmetic's type that is read back without loss."""
         return literal(value, self.real)
 
     def array(self, what: str, values: np.ndarray, kind: str | None = None) -> str:
@@ -69,7 +69,7 @@ def _wrapped(words: list[str], indent: str) -> str:
     lines, line = [], indent
     for number, word in enumerate(words):
         piece = word + ("," if number < len(words) - 1 else "")
-        if len(line) + len(piece) + 1 > 108 and line.strip():  # a line of numbers is as long as a line of code
+        if len(line) + len(piece) + 1 > 108 and line.strip():  # so that a line is no longer than a line of code
             lines.append(line.rstrip())
             line = indent
         line += piece + " "
@@ -107,7 +107,7 @@ def _operator(sign: str, level: int) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Expression:
-    """A number in C, and the precedence of its text: 0 for sums, 1 for products, 2 for a name, a number or a call."""
+    """A C expression, and its precedence: 0 for sums, 1 for products, 2 for a name, a number or a call."""
 
     source: Source
     text: str
@@ -137,7 +137,8 @@ class Expression:
 class Loops(Ops):
     """A kernel of one row and one point, in C: statements before the loop over the points, and statements in it.
 
-    `rows` stands for the row, whose value in column j is the text u, and `points` for point i, which is `point`.
+    `u` and `point` are the C expressions for column j of the row and of point i.  The arguments `rows` and `points` of
+    the methods stand for that row and that point; their values are not used, except that `OWN` marks k(x, x).
     """
 
     source: Source
@@ -145,11 +146,11 @@ class Loops(Ops):
     u: str
     point: str
     points: np.ndarray  # (m, width), as the kernel sees them
-    before: list[str] = field(default_factory=list)  # for a row
-    lines: list[str] = field(default_factory=list)  # for a point; for the diagonal, after all points
-    names: list[str] = field(default_factory=list)  # names in use, by all parts of a kernel
-    lengths: dict[str, str] = field(default_factory=dict)  # names of the lengths of rows, by the text of their values
-    held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # names of constants, by kind and value
+    before: list[str] = field(default_factory=list)  # statements for each row, before the loop
+    lines: list[str] = field(default_factory=list)  # statements for each point; those of k(x, x) come after the loop
+    names: list[str] = field(default_factory=list)  # variables in use, shared by all parts of a kernel
+    lengths: dict[str, str] = field(default_factory=dict)  # variables with the lengths of rows; the key is `u`
+    held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # constant arrays; the key is kind and values
 
     @property
     def _apart(self) -> str:
@@ -282,7 +283,7 @@ class Loops(Ops):
         return Expression(self.source, f"({kept} {sign} {bound} ? {bound} : {kept})")
 
     def __getattr__(self, name: str) -> Any:
-        """A function of math.h."""
+        """A function that writes a call of math.h."""
         if name not in MATH:
             raise AttributeError(name)
         return lambda x: self.keep(Expression(self.source, f"{self.source.call(MATH[name])}({x.text})"))
@@ -294,7 +295,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def walk(source: Source, form: Form, codes: ByteColumns | None) -> list[str]:
-    """The function that fills the scores and returns the squared distance to the mean."""
+    """The C function that fills in the scores and returns the squared distance to the mean."""
     core = form.core
     prepare, u = prepared_rows(source, form)
     head = f"static inline {source.real} {source.name}_walk(const {source.rows} *x, {source.real} *scores) {{"
@@ -354,7 +355,7 @@ def _walk_linear(source: Source, core: LinearCore, u: str, codes: ByteColumns | 
 
 
 def prepared_rows(source: Source, form: Form) -> tuple[list[str], str]:
-    """(the statements that make u of x, the expression for u_j): each step is a loop over a buffer on the stack."""
+    """The statements that compute u from x, and the expression for u_j; each step is a loop over a stack buffer."""
     front = form.in_float32().front if source.single else form.front
     lines: list[str] = []
     u = "x[j]" if source.rows == source.real else f"({source.real})x[j]"
@@ -378,7 +379,7 @@ def _loop(step: Step, source: Source, number: int, u: str, to: str, width: int) 
 
 
 def _in_place(source: Source, u: str, to: str, width: int, statements: list[str]) -> list[str]:
-    """A loop whose statements change the value where it is."""
+    """A loop whose statements change each value in place."""
     copied = [] if u == to else [f"{to} = {u};"]
     return [f"for (j = 0; j < {width}; j++) {{", *indented([*copied, *statements]), "}"]
 
@@ -407,7 +408,7 @@ def _(step: Mix, source: Source, number: int, u: str, to: str, width: int) -> li
 
 @_loop.register
 def _(step: Spread, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
-    kind, to = "short" if len(step.columns) < 2**15 else "int", to.replace("[j]", "[k]")  # a short counts to 2^15 - 1
+    kind, to = "short" if len(step.columns) < 2**15 else "int", to.replace("[j]", "[k]")  # a short ends at 2^15 - 1
     taken = u.replace("[j]", f"[{source.array(f'source_{number}', step.source, kind)}[k]]")
     if np.all(step.test == VALUE):
         return [f"for (k = 0; k < {len(step.source)}; k++) {to} = {taken};"]

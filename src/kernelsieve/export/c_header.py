@@ -43,8 +43,8 @@ def to_c(
         float digits_decision(const float *x);               of a monitor: negative where it raises an alarm
 
     all `static inline`, without allocation, and clean under ``-std=c99 -pedantic -Wall -Wextra -Werror``.  Where
-    float32 arithmetic would cost more than a few millionths of the scores (wide kernels), it computes in double inside;
-    the comment says so.
+    float32 arithmetic would cost more than a few millionths of the scores (wide kernels), the functions compute in
+    double inside, and the comment of the header says so.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ def to_c(
     path : str or path-like, optional
         The file, written whole or not at all.
     name : str, optional
-        What the names in the header begin with: letters, digits and underscores.  By default the file's own name.
+        The prefix of all names in the header: letters, digits and underscores.  By default the file's own name.
     dtype : {"float32", "float64", "int8"}, default="float32"
-        Of rows, scores and points.  "int8": the points take one byte a value, the components are projected on these
-        rounded points, and the error that is left is measured and stated in the comment; rows and scores are float.
+        The type of rows, scores and points.  "int8": the points take one byte a value, the components are projected on
+        these rounded points, and the comment states the error that is left, as measured; rows and scores are float.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
 
 
 def _arithmetic(form: Form) -> str:
-    # 5e-6 of the largest score is promised, and the probe rows show most of the error
+    # the promised error is 5e-6 of the largest score; the limit is lower, because other rows may have larger errors
     return "float" if single_is_enough(form, 3e-6) else "double"
 
 
@@ -146,7 +146,7 @@ def _in_float32(form: Form) -> tuple[Form, str, str]:
     """The form as computed in C, the type of the arithmetic and that of the points.
 
     Points are rounded to float32 if that costs next to nothing: in the units of the rows, or else relative to their
-    middle.
+    middle.  Otherwise they are kept in double.
     """
     real = _arithmetic(form.centered())
     if isinstance(form.core, LinearCore):
@@ -179,7 +179,7 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 
 
 def _in_units_of_rows(form: Form) -> Form:
-    """A scaler merged into a stationary kernel, |f (x - s)| instead of |f x - f s|, which saves a copy of the row."""
+    """The form with its scaler merged into a stationary kernel: |f (x - s)| for |f x - f s| saves a copy of the row."""
     core = form.core
     if isinstance(core, LinearCore) or not core.shifts:
         return form

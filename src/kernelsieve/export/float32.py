@@ -1,17 +1,17 @@
 """How much float32, or points of one byte per value, change the scores: measured, not assumed.
 
-A component is a difference of large terms: with wide kernels or many points, sum_i |k_i a_ik| is a hundred times the
-score, and so is the rounding of k.  So a float32 export is tried on rows of the model's own kind (its points, and rows
-between them) and on a few far off; where single precision would cost more than `SINGLE_IS_ENOUGH`, it computes in
-double inside, with float32 rows in and float32 scores out.
+A score is a sum of large terms that nearly cancel: with wide kernels or many points, sum_i |k_i a_ik| can be a hundred
+times the score, and the rounding of k counts a hundred times as much.  So a float32 export is tried on rows of the
+model's own kind (its points, and rows between them) and on a few far off.  If single precision would cost more than
+`SINGLE_IS_ENOUGH`, the export computes in double inside, with float32 rows in and float32 scores out.
 
 Points of one byte per value differ from the model's.  The components are projected on them, B = K_S'S'^+ K_S'S A,
-which is the best that the rounded points can do and removes most of the error: what is left is the part of phi(s) -
-phi(s') outside the span of all rounded points.
+which is the best that the rounded points can do and removes most of the error: what is left comes from the part of
+phi(s) - phi(s') outside the span of all rounded points.
 
 Rows also lose digits when they become float32, before anything is computed.  float32 has steps of |x| 2^-23: a column
 of 1,000,000 +- 1 comes in steps of .06, and no arithmetic restores the rest.  To measure this, the model's points are
-mapped back to raw rows, rounded as rows will be, and scored: the difference is the cost.  Points that float32
+mapped back to raw rows, rounded as rows will be, and scored; the change of the scores is the cost.  Points that float32
 represents exactly, like those of a model fitted to float32 rows, cost nothing.
 """
 
@@ -27,11 +27,12 @@ from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
 from .model import Form, KernelCore, LinearCore
 from .preprocessing import VALUE, ExportError, Spread
 
-# Largest error on the probe rows, relative to the largest score, with which float32 is used throughout. In
-# onnxruntime, whose products round less, other rows had no larger errors than the points; 2e-6 is promised.
+# float32 is used throughout if the largest error on the probe rows, relative to the largest score, is not above this.
+# The promised error is 2e-6.  In onnxruntime, whose products round less, errors on other rows were no larger than those
+# on the points.
 SINGLE_IS_ENOUGH = 1.5e-6
 MAX_PROBES, N_LINEAR_PROBES = 256, 64
-LEVELS = 127  # of a signed byte, on either side of zero
+LEVELS = 127  # values of a signed byte on either side of zero
 
 
 def probe_rows(form: Form) -> np.ndarray:
@@ -47,16 +48,17 @@ def probe_rows(form: Form) -> np.ndarray:
     partners = points[rng.permutation(len(points))]
     share = rng.uniform(-0.25, 1.25, (len(points), 1))
     between = points + share * (partners - points)
-    far = 30.0  # beyond this, sigmoid kernels are saturated, and others vanish or grow
+    far = 30.0  # so far beyond the points, sigmoid kernels are saturated, and others vanish or grow
     anywhere = far * np.abs(points).max(axis=0) * rng.standard_normal((MAX_PROBES, points.shape[1]))
     rows = np.concatenate([points, between, 0 * points[:1], far * points, -far * points, anywhere])
     return np.asarray(core.kernel.within(rows))
 
 
 def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int, usual: float = np.inf) -> float:
-    """The largest difference, relative to its row's largest value or to that of the first, usual rows.
+    """The largest error of any row, relative to a scale: the largest value in the first `n_usual` rows.
 
-    Where rows that a model is used on have smaller scores than its points, at most `usual`, these are what counts.
+    If a later row has a larger value of its own, its error is relative to that.  The scale is at most `usual`, because
+    the rows that a model is used on may have smaller scores than its points.
     """
     found, truth = (values.reshape(len(values), -1) for values in (found, truth))
     largest = np.abs(truth).max(axis=1)
@@ -108,10 +110,9 @@ class ByteColumns:
 
     @classmethod
     def of(cls, points: np.ndarray, *, centered: bool, wider: np.ndarray | float = 1.0) -> ByteColumns:
-        """The nearest points that bytes can represent; with `centered` about zero, otherwise about each column's
-        middle.
+        """The nearest points that bytes can represent, about zero if `centered`, otherwise about each column's middle.
 
-        Steps that are `wider` than necessary round differently, for better or worse.
+        Steps are `wider` times as large as necessary: they then round differently, for better or worse.
         """
         low, high = points.min(axis=0), points.max(axis=0)
         base = np.zeros(points.shape[1], dtype=np.float32) if centered else ((low + high) / 2).astype(np.float32)
@@ -136,7 +137,8 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
     codes = ByteColumns.of(core.coef, centered=True)
     # the distance to the plane is measured with an orthonormal basis of the rounded weights
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
-    # Directions below rank have large coefficients, whose rounding in float32 would cost more than they add.
+    # Directions of negligible eigenvalue would have large coefficients, whose rounding in float32 would cost more than
+    # the directions add.
     real = values > RANK_TOLERANCE_FLOAT32 * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
     return replace(form, core=replace(core, coef=codes.points, mixing=mixing)), codes
@@ -145,8 +147,8 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
     """Round the points in several ways and return the one that changes the scores of the probe rows least.
 
-    Each uses steps up to 15 % wider than the largest value needs, and solves a system of the points' size: 48 are
-    tried, fewer for more than 140 points.
+    The ways differ in their steps, which are up to 15 % wider than the largest value needs.  Each way takes the
+    solution of a system of the points' size, so 48 are tried, and fewer if there are more than about 140 points.
     """
     rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
     truth = core.expansion.transform(rows)
@@ -173,7 +175,7 @@ def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
 
 
 def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
-    """Warn of columns, by name, whose float32 rounding is visible in the scores; some inputs may be in double."""
+    """Warn of columns, by name, whose rounding to float32 shows in the scores; `held_in_double` are not rounded."""
     spread = form.front[0] if form.front and isinstance(form.front[0], Spread) else None
     front = form.front if spread is None else form.front[1:]
     with np.errstate(all="ignore"):

@@ -1,13 +1,13 @@
-"""What a fitted model computes, independent of the library that fitted it: every export writes down this one thing.
+"""The function that a fitted model computes; every export writes this one function.
 
-    u = front(x)                               scalers (`steps`)
+    u = front(x)                               the steps before the kernel, such as scalers (preprocessing.py)
     z = k(u, S) A - b                          scores
     e = max(|phi(u) - mean|^2 - |z T|^2, 0)    error, the squared distance to the reconstruction, where
         |phi(u) - mean|^2 = k(u, u) - 2 k(u, S) c + c'K_SS c
 
 T orthonormalises components that are not orthonormal (an elastic net's).  A linear kernel needs no points: with W =
-S'A and the centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  like sparse PCA in
-input space.
+S'A and the centre mu = S'c, it gives  z = (u - mu) W + constant  and  |phi(u) - mean|^2 = |u - mu|^2.  Sparse PCA in
+input space has the same form.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class KernelCore:
     mean_coef: np.ndarray | None  # (m,)
     mean_square: float  # c'K_SS c
     mixing: np.ndarray | None  # (M, rank), T; None if the components are orthonormal
-    units: np.ndarray | None = None  # (d,), factors of the differences of columns; None for 1
+    units: np.ndarray | None = None  # (d,), factors of the columns' differences; None if all are 1
 
     @property
     def shifts(self) -> bool:
-        """Whether rows and points may be shifted together."""
+        """Whether the kernel stays the same if rows and points are shifted together."""
         return self.kernel.stationary
 
     @property
@@ -105,10 +105,10 @@ class Form:
     front: tuple[Step, ...]
     core: Core
     n_features: int
-    input_names: tuple[str, ...] | None  # of the columns, if the model knows them
-    output_names: tuple[str, ...]  # of the components
-    limit: float | None = None  # of the error, if the model makes decisions
-    facts: dict[str, str] = field(default_factory=dict)  # for descriptions and metadata
+    input_names: tuple[str, ...] | None  # names of the columns, if the model knows them
+    output_names: tuple[str, ...]  # names of the components
+    limit: float | None = None  # the largest error of a normal row, if the model makes decisions
+    facts: dict[str, str] = field(default_factory=dict)  # facts about the model, for descriptions and metadata
     columns: tuple[InputColumn, ...] = ()  # for rows of a table: what each column holds
     spread: float | None = None  # standard deviation of the largest score, if the model knows it
 
@@ -140,7 +140,7 @@ class Form:
     def centered(self, dtype: Any = np.float32) -> Form:
         """This function with the points of a stationary kernel moved to the origin, and their centre in the front.
 
-        Then distances from products cancel least, and `dtype` represents most of the points exactly.
+        Distances that are computed from products then cancel least, and `dtype` represents the points most precisely.
         """
         core = self.core
         if isinstance(core, LinearCore):
@@ -152,9 +152,9 @@ class Form:
         return self.shifted(core.points.mean(axis=0), dtype)
 
     def shifted(self, center: np.ndarray, dtype: Any = np.float32) -> Form:
-        """This function of a stationary kernel with its points about `center`, to within `dtype`.
+        """This function of a stationary kernel, with `center` moved to the origin as nearly as `dtype` can represent.
 
-        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `held` is representable in `dtype`; the
+        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `held` is representable in `dtype`.  The
         points move by the last term, which is a difference of nearby numbers, so nothing is rounded.
         """
         core, front = self.core, list(self.front)
@@ -183,8 +183,8 @@ def form_of(model: Any) -> Form:
     """The form of a fitted model, or of a pipeline of scalers that ends in one.
 
     It exists for anything with a fitted `expansion_`, and for sparse PCA in input space.  If a model has an
-    `input_map_`, its `center` and `factor` come before the kernel; if it has `limits_`, the one of "spe" decides; if
-    it has `lags`, a row is a window: the newest row, then the one before it, and so on.
+    `input_map_`, its `center` and `factor` come before the kernel.  If it has `limits_`, that of "spe" is the limit of
+    a decision.  If it has `lags`, a row is a window: the newest row, then the one before it, and so on.
     """
     if isinstance(model, Pipeline):
         return _steps_form(model.steps)
@@ -250,7 +250,7 @@ def _check_fitted(model: Any) -> None:
 
 
 def _steps_form(steps: list[tuple[str, Any]]) -> Form:
-    """The form of a pipeline; the encoder of a monitor of tables is a step before it."""
+    """The form of a pipeline; if the last step is a monitor of tables, its encoder comes before it as one more step."""
     if not steps:
         raise ExportError("an empty pipeline cannot be exported")
     *before, (_, last) = steps
@@ -326,7 +326,7 @@ def not_ours(model: Any) -> str:
 
 
 def core_of(model: Any) -> Core:
-    """The computation of a fitted model on encoded rows."""
+    """The part of a model's function that follows all steps before the kernel."""
     expansion = getattr(model, "expansion_", None)
     if isinstance(expansion, KernelExpansion):
         return _kernel_core(expansion)

@@ -30,7 +30,7 @@ def to_onnx(
 
     Computes ``k(x, S) A - b`` with the model's own m points: MNIST on 50 points takes 160 kB and about 10 us a row.
     Where float32 arithmetic would cost more than 2e-6 of the scores (wide kernels, many points), a float32 model
-    computes in double inside; its ``arithmetic`` is in the metadata.
+    computes in double inside; ``arithmetic`` in the metadata says which it is.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def to_onnx(
         become part of its operators.  Any other pipeline goes through skl2onnx (see `register_onnx_converters`), with
         its outputs.
     dtype : {"float32", "float64"}, default="float32"
-        Of rows and scores.
+        The dtype of rows and scores.
     outputs : sequence of {"scores", "error", "decision"}, default=("scores",)
         "scores", (n, M), is `transform`; "error", (n,), is `reconstruction_error`, a monitor's SPE; "decision", (n,),
         a monitor's `decision_function`, negative for rows that are not normal.
@@ -112,7 +112,7 @@ def _checked_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_direct(pipeline: Pipeline) -> bool:
-    """Whether the pipeline is scalers and one model of ours, which are written as one function."""
+    """Whether the pipeline consists of scalers and one model of ours, which can be written as one function."""
     if not pipeline.steps:
         return True  # the caller refuses it
     *before, (_, last) = pipeline.steps

@@ -1,11 +1,11 @@
 """The inputs of an ONNX file: one matrix of numbers, or one input for each column, under the column's name.
 
-    numbers, truths   (n, 1) in the file's dtype; NaN where nothing is there
-    dates             (n, 1) in double, days since 1970-01-01: float32 holds these to a minute or two only
-    labels            (n, 1) texts; the empty one where nothing is there, unless it is a label of the column
+    numbers, booleans   (n, 1) in the file's dtype; NaN for a gap
+    dates               (n, 1) in double, days since 1970-01-01: float32 holds these to a minute or two only
+    labels              (n, 1) texts; the empty text for a gap, unless it is a label of the column
 
-In a matrix all are numbers, and labels are given by their codes.  A column that was fitted to both empty texts and
-gaps can only be given this way, because no text would be left for a gap.
+In a matrix all values are numbers, and labels are given by their codes.  A column that was fitted to both empty texts
+and gaps can only be given in a matrix, because no text would be left for a gap.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _check_gaps_are_distinct(form: Form) -> None:
 
 
 def write(graph: Graph, form: Form, given: Sequence[tuple[str, Any]], names: dict[str, str], kind: Any) -> None:
-    """Append a form, which must be centred, on inputs (name, dtype); `names` are those of its outputs, in `kind`."""
+    """Append a centred form, which takes inputs (name, dtype); its outputs get these names and the dtype `kind`."""
     form = form.in_float32() if graph.dtype == np.float32 else form
     found = form.forward(graph, rows_of(graph, given, form.columns), tuple(names))
     graph.give({name: found[what] for what, name in names.items()}, kind)
@@ -101,7 +101,7 @@ def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[In
 
 
 def _codes(graph: Graph, column: InputColumn, text: Tensor) -> Tensor:
-    """The code of a label, the next after the last for any other text, NaN for a gap; (n, 1), float32.
+    """The code of a label, the code after the last one for any other text, NaN for a gap; (n, 1), float32.
 
     TfIdfVectorizer over single words is the only operator of opset 18 that can compare texts: Equal accepts them from
     opset 19 on.  The empty text is a gap, unless it is a label.
@@ -111,7 +111,7 @@ def _codes(graph: Graph, column: InputColumn, text: Tensor) -> Tensor:
     words: dict[str, Any] = {"pool_strings": pool, "ngram_counts": [0], "ngram_indexes": list(range(len(pool)))}
     words |= {"min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "mode": "TF"}
     found = graph.add("TfIdfVectorizer", text, **words)
-    # what a label's indicator adds to the code of other texts; that of a gap makes it negative
+    # Every indicator adds this to the code of other texts, so that the sum is the label's code, or -1 for a gap.
     adds = [code - n_labels for code in range(n_labels)] + ([-1 - n_labels] if tells_gaps else [])
     codes = found @ graph.const(np.array(adds)[:, None], kind=np.float32) + graph.const(n_labels, kind=np.float32)
     gap = graph.add("Less", codes, graph.const(-0.5, kind=np.float32))

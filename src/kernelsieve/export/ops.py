@@ -39,13 +39,13 @@ OPERATORS = {
 
 
 class Ops:
-    """Functions that are written in terms of others.  A target implements these others itself:
+    """The functions that can be written in terms of others.  A target implements these others itself:
 
     exp(x), log(x), sqrt(x), sin(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x);
     minimum(x, number), maximum(x, number);
     where(condition, x, y); equal(x, y) and number(condition), as 1 or 0; sum(x, keep), max(x, keep) over columns;
-    transpose(x); take(x, columns); column(x), of (n,) as (n, 1); absolute_distances(rows, points);
-    column_sums(term, rows, points), sum_j term(ops, x_j, s_j) of all pairs, and of rows with themselves for no points.
+    transpose(x); take(x, columns); column(x), which makes (n,) to (n, 1); absolute_distances(rows, points);
+    column_sums(term, rows, points), sum_j term(ops, x_j, s_j) for all pairs; without points, for each row with itself.
     """
 
     library: Any = None  # a module with the functions that a target does not define itself
@@ -56,7 +56,7 @@ class Ops:
         return getattr(self.library, name)
 
     def keep(self, x: Any) -> Any:
-        """Mark a value that is used more than once."""
+        """Mark a value that is used more than once, so that C computes it once."""
         return x
 
     def squares(self, rows: Any, *, keep: bool = False) -> Any:
@@ -91,11 +91,11 @@ class Ops:
         return values
 
     def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        """Operations, rows and points for a kernel of some of the columns."""
+        """Operations, rows and points for a kernel that sees only some of the columns."""
         return self, self.take(rows, list(columns)), None if points is None else points[:, list(columns)]
 
     def with_factors(self, rows: Any, points: Any, factors: np.ndarray) -> tuple[Any, Any, Any]:
-        """Operations, rows and points for a kernel of columns multiplied by one factor each."""
+        """Operations, rows and points for a kernel that sees each column multiplied by a factor."""
         held = self.constant(factors)
         return self, rows * held, None if points is None else points * held
 
@@ -115,7 +115,7 @@ class Ops:
         return self.sign(self.max(self.abs(rows), False))
 
     def power(self, x: Any, exponent: float) -> Any:
-        """x^exponent, by squaring where that is whole: pow is slow, and undefined for negative bases in places."""
+        """x^exponent; by squaring if that is whole, because pow is slow and for negative bases not always defined."""
         if exponent != int(exponent) or not 1 <= exponent <= 64:
             return x**exponent
         result, remaining = None, int(exponent)

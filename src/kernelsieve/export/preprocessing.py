@@ -8,10 +8,10 @@
     Squash   u = x / sqrt(1 + (x / 3)^2)     TableEncoder(scale="robust")
     Turn     u = r sin(2 pi (x + phase))     the circles of a TableEncoder's hours, weekdays, months and dates
 
-Each is a function of (ops, rows), in the operations of ops.py.  Consecutive affine steps are merged; NaN passes
-through them, so that a fill can be moved behind them, where its value has the size of the others.  A shift is kept in
-float64 and, if the target computes in float32, written as the sum of two float32 numbers: rows of 1,000,000 +- 1 lose
-nothing.
+Each is a function of (ops, rows), in the operations of ops.py.  Consecutive affine steps are merged.  NaN passes
+through them, so that a fill can be moved behind them, where the value to fill in is of the size of the other values.  A
+shift is kept in float64 and, if the target computes in float32, written as the sum of two float32 numbers: rows of
+1,000,000 +- 1 lose nothing.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Affine(Step):
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether another shift may be added to this one: rounding a shift of 50 spreads would be visible in the
-        scores."""
+        """Whether another shift may be added to this one.  If the shift were 50 standard deviations or more, rounding
+        of the sum would show in the scores."""
         return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < 50)
 
     def on_windows(self, n_rows: int) -> Affine:
@@ -134,10 +134,10 @@ class InputColumn:
     kind: str  # "number", "boolean", "date" or "category"
     labels: tuple[str, ...] = ()  # of a category; in rows of numbers a label is given by its place here, its code
     other: bool = False  # whether all other labels share an indicator; their code is len(labels)
-    unit: str = ""  # of numbers that a duration or a time of day was made of
+    unit: str = ""  # unit of the numbers that stand for a duration or a time of day
 
     def words(self, *, texts: bool) -> str:
-        """What to give for this column, unless it is simply a number; labels as texts or by their codes."""
+        """A description of this column's values, with labels as texts or by their codes; empty for plain numbers."""
         if self.kind == "category" and texts:
             known = ", ".join(f'"{label}"' for label in self.labels)
             gap = "empty for a gap" if NO_TEXT not in self.labels else "empty is a label, a gap cannot be given"
@@ -199,7 +199,8 @@ class Fill(Step):
         return Fill(np.tile(self.values, n_rows))
 
 
-# beyond it, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
+# Values are clipped here before they are squashed: beyond it, the result is 3 to the last digit of float64, and the
+# square may overflow in float32.
 SQUASH_FROM = 1e15
 
 
@@ -219,7 +220,7 @@ class Squash(Step):
         return replace(self, where=np.tile(self.where, n_rows))
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
-        inside = np.clip(rows / self.bound, -0.98, 0.98)  # a value on the bound would become infinite
+        inside = np.clip(rows / self.bound, -0.98, 0.98)  # a value at the bound would be taken back to infinity
         return np.where(self.where, self.bound * inside / np.sqrt(1 - inside**2), rows)
 
 
@@ -322,7 +323,7 @@ def _pca(pca: Any) -> tuple[Step, ...]:
 class _Part:
     """One encoded column of a table."""
 
-    source: int  # place of the column that it comes from
+    source: int  # place of the table's column that it comes from
     test: int  # VALUE, IS_GAP or a code
     shift: float = 0.0
     factor: float = 1.0

@@ -60,7 +60,7 @@ class ScaledModel(TransformerMixin, BaseEstimator):
 
     def __init__(self, steps: Any, dtype: Any = None) -> None:
         self.steps = steps
-        self.dtype = dtype  # of the scores; inputs may have several
+        self.dtype = dtype  # dtype of the scores; the inputs may have several dtypes
 
     def fit(self, X: Any, y: Any = None) -> ScaledModel:
         """Do nothing: the steps are fitted already."""
@@ -68,12 +68,12 @@ class ScaledModel(TransformerMixin, BaseEstimator):
 
     @property
     def form(self) -> Form:
-        """What the steps compute."""
+        """The function that the steps compute."""
         return form_of(Pipeline(self.steps))
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of the rows."""
+        """The number of columns of the rows."""
         return self.form.n_features
 
 

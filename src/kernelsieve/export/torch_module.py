@@ -3,7 +3,7 @@
     z = k(front(x), S) A - b
 
 Every number is a tensor of the module: a buffer, or a parameter if it is to be trained further.  Gradients flow to the
-rows, and to points and coefficients; `torch.export` accepts it with any number of rows.
+rows, and to points and coefficients.  `torch.export` accepts the module, for any number of rows.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
     ----------
     model : fitted estimator of kernelsieve, or Pipeline of scalers, or a TableEncoder, that ends in one
     trainable : bool, default=False
-        Make points, coefficients and offset parameters, which an optimiser may move by a loss of your own; the kernel
-        and the scalers stay.  What comes out is then no longer kernel PCA, but features that began as such.
+        Make points, coefficients and offset parameters, which an optimiser can train on a loss of your own; the kernel
+        and the scalers stay fixed.  After training, the outputs are no longer scores of kernel PCA, but features that
+        started from them.
     dtype : torch.dtype, optional
-        Of the module's numbers, and of the rows it takes: torch.float32 by default, or torch.float64.
+        The dtype of the module's numbers and of the rows it takes: torch.float32 by default, or torch.float64.
 
     Returns
     -------
@@ -156,7 +157,7 @@ class TorchOps(Ops):
 
 
 class _InDouble(torch.nn.Module):
-    """Takes and returns float32, and computes in double."""
+    """A module that takes and returns float32, and computes in double."""
 
     def __init__(self, module: ExpansionModule) -> None:
         super().__init__()
