@@ -11,9 +11,9 @@ itself provides).  Both are trees of JSON values; what JSON cannot express is a 
 An array that occurs twice in the model is in the file once.  Reading looks classes up in fixed tables: no name in a
 file is ever imported, no pickle ever read.  Every attribute is then checked against what its class can have: name,
 type, shape, finiteness (`layout`).  Members are stored, not compressed, so that a file cannot unfold to more than its
-size; the bytes of a file depend on the model alone.  Digests find damage and careless edits; they are no signature.
+size; the bytes of a file depend on the model alone.  Digests detect damage and careless edits; they are no signature.
 
-Pipelines are saved in this container, too, rather than by skops.io, the usual alternative to pickle.  skops imports
+Pipelines are saved in this format, too, rather than by skops.io, the usual alternative to pickle.  skops imports
 the modules that a file names, after checking a list of types that the caller trusts; two ways around that list were
 found in 2025 (CVE-2025-54412, CVE-2025-54413).  A closed list of classes whose every attribute is known cannot be
 circumvented, and allows shapes and finiteness to be checked, which skops leaves to the first `transform`.  The price:
@@ -55,15 +55,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     `path` as it was, and what a killed process left behind is removed by the next save or load there.  A file that is
     read-only is not replaced; permissions are kept, and the owner where the system lets us.
 
-    Not kept: a `random_state` that is a generator (saved as None), and a callable `selection`, which is replaced by
-    what it chose (row numbers, or points where they are no rows).
+    Two parameters are not kept: a `random_state` that is a generator is saved as None, and a callable `selection` is
+    replaced by what it chose (row numbers, or points that are not rows).
 
     Parameters
     ----------
     model : fitted estimator of this package, or scikit-learn Pipeline
-        With a named kernel: a callable one is code, which a model file cannot hold.  A pipeline may hold, besides
-        our estimators, scikit-learn's scalers, encoders, imputers, ColumnTransformer, PCA, TruncatedSVD, and linear
-        and nearest-neighbour classifiers and regressors.
+        Its kernel must be a named one: a callable kernel is code, which a model file cannot hold.  A pipeline may
+        hold, besides our estimators, scikit-learn's scalers, encoders, imputers, ColumnTransformer, PCA,
+        TruncatedSVD, and linear and nearest-neighbour classifiers and regressors.
     path : str or path-like
 
     Examples
@@ -96,7 +96,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     try:
         content = encoder.estimator(model)
         check_fitted(rebuilt(content, Decoder(encoder.arrays)))
-    except (ModelFileError, np.linalg.LinAlgError) as error:  # better now than when the model is needed
+    except (ModelFileError, np.linalg.LinAlgError) as error:  # better now than when it is loaded
         raise ValueError(f"{name} cannot be saved: {error}") from error
     version = NEWEST if whole else VERSION  # 0.1.0 cannot read pipelines
     header = {"format": FORMAT, "version": version, "kernelsieve": package_version(), **content}
@@ -119,7 +119,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        Where the file is no model, is damaged, was edited, or is of a newer version than this one can read.
+        If the file is not a model, is damaged, was edited, or is of a newer version than this one can read.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             if isinstance(error, OSError) and error.errno in (
                 None,
                 errno.EINVAL,
-            ):  # a seek before its start
+            ):  # from a seek before the start of the file
                 raise ModelFileError(f"{name}: damaged model file ({error})") from error
             raise
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Values as JSON and arrays, and back: data, and instances of a few listed classes, and nothing else."""
+"""Turns values into JSON and arrays, and back: only data, and instances of a few listed classes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scip
 
 
 class Encoder:
-    """Values as JSON, arrays set aside."""
+    """Turns values into JSON, and collects their arrays in `arrays`."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
@@ -230,7 +230,7 @@ class Decoder:
     def _csr(self, parts: dict[str, Any]) -> Any:
         data, indices, indptr = (self.decode(parts[part]) for part in ("data", "indices", "indptr"))
         for places in (indices, indptr):
-            # scipy checks that pointers ascend by the sign of their differences, which unsigned numbers do not have
+            # scipy checks by the sign of differences that pointers ascend: differences of unsigned numbers have none
             if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype in (np.int32, np.int64)):
                 raise ModelFileError("places of sparse rows are not whole numbers")
         value = SPARSE[parts["container"]]((data, indices, indptr), shape=tuple(parts["shape"]))
@@ -251,6 +251,6 @@ class Decoder:
         values = self.decode(content["fields"])
         if is_dataclass(made):
             return made(**values)
-        if not set(values) <= set(record_layout(made)[1]):  # an entry of another name could hide a method
+        if not set(values) <= set(record_layout(made)[1]):  # an attribute of another name could replace a method
             raise ModelFileError(f"a {content['class']} in the file has attributes that it cannot have")
         return restored(made(), values)

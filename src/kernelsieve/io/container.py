@@ -1,4 +1,4 @@
-"""A model file: a zip of header and arrays as bytes, checked before anything is made of them.
+"""The bytes of a model file: a zip of a header and arrays, which are checked before any object is made of them.
 
 Model files, like all results, are written completely or not at all, without leaving temporary files behind.
 
@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 FORMAT, VERSION = "kernelsieve-model", 1
-NEWEST = 2  # file version that can be read: 2 has pipelines
+NEWEST = 2  # the newest file version that can be read; version 2 added pipelines
 HEADER = "header.json"
 FILE_DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 
@@ -45,7 +45,7 @@ def package_version() -> str:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """Open a regular file, and refuse others: a pipe would block, and a device never end."""
+    """Open a regular file, and refuse anything else: a pipe would block, and a device would never end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -68,7 +68,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 
 def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """The header, completed with the arrays' digests and its own, and the arrays."""
+    """Write the arrays, and the header with their digests and its own."""
     described = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in sorted(arrays.items()):
@@ -84,7 +84,7 @@ def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray])
 def _member(name: str) -> zipfile.ZipInfo:
     # the earliest date of a zip, so that files made at different times are equal
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-    info.create_system = 3  # on any system
+    info.create_system = 3  # Unix, on every system, again so that files are equal
     info.external_attr = 0o644 << 16
     return info
 
@@ -193,16 +193,16 @@ try:
 except ImportError:  # Windows: leftovers stay, because there is no lock to tell whether they are in use
     fcntl = None  # type: ignore[assignment]
 
-NAME_LENGTH = 40  # characters of the name that the temporary one keeps, so that it is not too long
+NAME_LENGTH = 40  # the temporary name keeps this many characters of the name, so that it is not too long
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path beside `path` to write to, which takes its place when it is safely on disk.
+    """A temporary path beside `path` to write to; that file replaces the one at `path` when it is safely on disk.
 
-    On any error, a full disk included, it vanishes and what was at `path` stays as it was; what killed processes
-    left beside `path` is removed.  A link stays a link; a file keeps its permissions, and its owner where the system
-    allows it.  A file that is read-only for everyone is not replaced: whoever made it so meant it.
+    On any error, a full disk included, the temporary file is removed and the one at `path` stays as it was.  What
+    killed processes left beside `path` is removed, too.  A link stays a link; a file keeps its permissions, and its
+    owner where the system allows it.  A file that is read-only for everyone is not replaced: someone meant it so.
     """
     target = os.path.realpath(os.fsdecode(path))
     existing = _replaceable(target)

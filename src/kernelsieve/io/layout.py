@@ -1,6 +1,6 @@
 """What a model file must hold, as declared by the model's class, and the check of a state against it.
 
-A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
+A class says in `_file_layout` what `fit` leaves in it: the name of each attribute, and in a few words what it may be,
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
     "count"                             a whole number that is not negative
@@ -8,8 +8,8 @@ A class says in `_file_layout` what `fit` leaves in it: a name, and what may sta
     "positive"                          a number above zero; in an array, "positive[M]", zero may be too
     "float[m, M]"  "int[m]"             an array of that shape; "rows[m, d]" may be sparse, "strings[d]" holds names
     "float[*]"                          of any length
-    "int=d"                             a number that is a size: every "d" of the layout must be it
-    "KernelExpansion[m, p, M]"          a record, with the sizes that its own layout goes by
+    "int=d"                             a number that is a size: every "d" of the layout must equal it
+    "KernelExpansion[m, p, M]"          a record, with the sizes of its own layout in their order
     "list"  "dict"  "empty"             plain data; a list of nothing
     "float[M]~"                         NaN and infinity may be in it
     "RidgeMap[M, d]?"                   or None
@@ -18,8 +18,8 @@ A class says in `_file_layout` what `fit` leaves in it: a name, and what may sta
 
 Sizes named m, d and M mean the same throughout; the layouts of base classes are included.  A public attribute of plain
 data that no layout names is kept too; a private one must be named.  What a layout cannot express is checked by the
-record or the model itself, in `check_loaded`; if a model's parameters determine what a "dict" of it holds, it has
-`_dict_layouts`.
+record or the model itself, in `check_loaded`.  If what a "dict" holds depends on the model, the model gives the layout
+of the dict in `_dict_layouts`.
 
 What a file holds is checked against the layout (names, types, shapes and finiteness) before any object is made from
 it.
@@ -51,16 +51,16 @@ ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "
 
 
 def file_state(model: Any) -> dict[str, Any]:
-    """All that `fit` left, which the file must hold besides the constructor's parameters.
+    """The attributes that `fit` left, which the file must hold besides the constructor's parameters.
 
-    That is what the model stores, and what its layout names and is only computed when it is read.
+    They are those that the model stores, and properties that its layout names, which are computed when they are read.
     """
     if hasattr(model, "_before_saving"):
         model._before_saving()
     cls, layout = type(model), layout_of(type(model))
-    # an attribute of the class that is None stands for one that the model does not have
+    # if the class has None under this name, the model does not have the attribute
     found_when_read = {name for name in layout if hasattr(model, name) and getattr(cls, name, 0) is not None}
-    # a layout that does not name the state itself names its parts
+    # a layout that does not name the stream's state names the parts of it
     stored = set(vars(model)) - ({"_stream"} - set(layout))
     names = sorted((stored | found_when_read) - set(model.get_params(deep=False)))
     return {name: getattr(model, name) for name in names if not name.startswith(NOT_STATE)}
@@ -69,7 +69,7 @@ def file_state(model: Any) -> dict[str, Any]:
 def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The model that was saved; `state` has been checked.
 
-    A class that can follow streams restores the one in the file in `_resumed`, which returns the other attributes.
+    A class that can follow a stream restores it in `_resumed`, which returns the other attributes.
     """
     if is_function(params.get("kernel")):
         raise ModelFileError("damaged model file: its kernel is not given by a name, and a file holds no code")
@@ -86,7 +86,7 @@ def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> 
 
 
 def layout_of(cls: type) -> dict[str, str]:
-    """The layout of a class, those of its bases included."""
+    """The layout of a class, together with the layouts of its base classes."""
     merged: dict[str, str] = dict(OUTPUT)
     for base in reversed(cls.__mro__):
         merged |= getattr(base, "_file_layout", {})
@@ -101,7 +101,7 @@ def restored(instance: Any, state: Mapping[str, Any]) -> Any:
 
 
 def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
-    """Raise unless `state` is what an instance of `cls` can hold."""
+    """Raise unless `state` holds the attributes that an instance of `cls` must have, and none that it cannot have."""
     check_names(cls, layout, state)
     sizes: dict[str, int] = {}
     for name, spec in layout.items():
@@ -242,7 +242,7 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
         raise ModelFileError(f"damaged model file: {name} holds numbers below zero, or none")
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
-    # squares of larger numbers overflow, so no fit produces them; and NaN fails the comparison
+    # no fit produces larger numbers, because their squares overflow; NaN fails the comparison, too
     if not float(np.abs(numbers).max()) < 1e154:
         raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite, or too large")
 
@@ -289,7 +289,7 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
 
 
 def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of a record's sizes, and its layout; those of scikit-learn's KernelCenterer are here."""
+    """The names of a record's sizes, and its layout; scikit-learn's KernelCenterer has none, so they are given here."""
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | OUTPUT
@@ -297,7 +297,7 @@ def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _check_centerer(name: str, centerer: Any) -> None:
-    """Check that the mean of all kernel values is that of the column means, which are small enough to be summed."""
+    """Check that the mean of all kernel values is that of the column means, and that their sum does not overflow."""
     means = np.asarray(centerer.K_fit_rows_, dtype=np.float64)
     with np.errstate(all="ignore"):
         off = abs(float(centerer.K_fit_all_) - float(means.mean()))
@@ -306,7 +306,7 @@ def _check_centerer(name: str, centerer: Any) -> None:
 
 
 def _check_columns(expansion: Any, sizes: dict[str, int]) -> None:
-    """Points have the columns of the rows; those of a precomputed kernel are a gram, and name columns of it."""
+    """Check that points have as many columns as rows; for a precomputed kernel, that they fit the gram's columns."""
     m, p, d = sizes["m"], sizes["p"], sizes["d"]
     if not expansion.kernel.precomputed:
         if p != d:

@@ -1,10 +1,10 @@
 """The classes that a file can contain, and how each is saved and restored.
 
-Our own classes describe themselves (`_file_layout`, and optionally `_before_saving` and `_resumed`); for
-those of scikit-learn that a pipeline in a file may hold, this module lists the attributes that each needs to work.
-Their layouts are written like those of our own classes (`io.layout`).  Attributes that only record the fit and that no
-method reads are left out, so that everything in a file can be checked.  Nearest neighbours store their rows and
-targets and are fitted to them again when read, because their trees are compiled objects, not data.
+Our own classes describe themselves (`_file_layout`, and optionally `_before_saving` and `_resumed`).  For the classes
+of scikit-learn that a pipeline in a file may hold, this module lists the attributes that each needs to work.  Their
+layouts are written like those of our own classes (`io.layout`).  Attributes that only record the fit and that no method
+reads are left out, so that everything in a file can be checked.  Nearest neighbours are saved as their rows and targets
+and fitted to these again when the file is read, because their trees are compiled objects, not data.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _own_params(model: Any) -> dict[str, Any]:
 
 
 def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
-    """The estimator that {"class", "params", "state"} describe."""
+    """The estimator that a dict with "class", "params" and "state" describes."""
     name = content["class"]
     if name in own_estimators():
         cls: Any = own_estimators()[name]
@@ -143,7 +143,7 @@ def checked_params(cls: Any, params: Any) -> BaseEstimator:
     except ValueError as error:  # scikit-learn's InvalidParameterError, and our own
         raise ModelFileError(f"parameters do not fit {cls.__name__}: {error}") from error
     device = params.get("device")
-    # two values that scikit-learn's constraints allow, but with which nothing works
+    # two parameters for which scikit-learn's constraints allow values with which nothing works
     if params.get("n_jobs") == 0 or not DEVICE.fullmatch("cpu" if device is None else device):
         raise ModelFileError(f"parameters do not fit {cls.__name__}: n_jobs or device")
     return model
@@ -162,12 +162,12 @@ PROJECTION = D | {
 
 @dataclass(frozen=True)
 class Class:
-    """A class, what its file must hold, and how an instance is made of it."""
+    """A class of scikit-learn: the layout of its state in a file, and how an instance is saved and restored."""
 
     cls: type
     layout: dict[str, str]
-    taken: Callable[[Any], dict[str, Any]] | None = None  # the state, if it is more than the named attributes
-    built: Callable[[Any, dict[str, Any]], Any] | None = None  # from an unfitted instance and the state
+    taken: Callable[[Any], dict[str, Any]] | None = None  # gives a state that is not just `layout`'s attributes
+    built: Callable[[Any, dict[str, Any]], Any] | None = None  # fits an instance by the state
 
     def parts(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters and state."""
@@ -238,7 +238,7 @@ def _neighbours(cls: type) -> Class:
 
 
 def _classifier(model: Any, state: dict[str, Any]) -> Any:
-    """The restored classifier; two classes are separated by one plane, and each of more classes has its own."""
+    """The restored classifier; it must have one plane for two classes, or one for each of more classes."""
     restored(model, state)
     n_planes, n_classes = 1 if model.coef_.ndim == 1 else model.coef_.shape[0], len(model.classes_)
     if (n_planes, n_classes) != (1, 2) and not n_planes == n_classes > 1:
