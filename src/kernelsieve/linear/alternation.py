@@ -5,16 +5,17 @@ Axes A (orthonormal rows a_j) and loadings B (rows b_j) minimise, for the rows x
     sum_i |x_i - A'B x_i|^2 + sum_j (l2 |b_j|^2 + alpha_j |b_j|_1)
 
 For fixed A each b_j is an elastic net of X a_j on X (`regression`); for fixed B the best A is the polar factor of
-B X'X.  Both steps lower the objective for given alphas (relative ones move with the axes).  B is normalised once, after
-the last step: inside the loop that would undo the shrinkage which the next step relies on.
+B X'X.  Both steps lower the objective for fixed alphas (relative alphas change with the axes).  B is normalised once,
+after the last step: inside the loop, normalising would undo the shrinkage that the next step relies on.
 
     simultaneous    all components at once, as published
     sequential      one after another, a_k orthogonal to a_1 .. a_k-1 (Sjoestrand et al.'s SpaSM): the first
                     components do not depend on how many follow
 
-For few rows R (n of them, S = R'R) and infinite l2 no axes are needed on the way.  With the scores Z = B R' of the
-loadings the images are Z R, their polar factor T Z R has T = (Z R R' Z')^-1/2, k x k, and the next step's targets are
-(T Z R R') R: each step takes one product of size p instead of three, and none if the support is given.
+If there are few rows R (n of them, S = R'R) and l2 is infinite, the steps do not need the axes themselves.  With the
+scores Z = B R' of the loadings, the images B S are Z R, their polar factor is T Z R with T = (Z R R' Z')^-1/2, k x k,
+and the targets of the next step are (T Z R R') R.  So each step takes one product of size p instead of three, and none
+if the support is given.
 
 `fit_components` goes from the arguments of an estimator (`SparseRequest`) to components with their variances.
 """
@@ -52,8 +53,8 @@ class SparseSolution:
     """The result of the alternation."""
 
     axes: np.ndarray  # (k, p) orthonormal
-    loadings: np.ndarray  # (k, p) as the objective has them
-    images: np.ndarray  # (k, p) loadings S
+    loadings: np.ndarray  # (k, p) B of the objective, not normalised
+    images: np.ndarray  # (k, p) B S
     alpha: np.ndarray  # (k,)
     n_iter: int
     converged: bool
@@ -120,13 +121,13 @@ def _in_rows(
 ) -> tuple[np.ndarray, Loadings, int, bool]:
     """The alternation in terms of the rows' scores: axes, loadings, number of steps and whether they converged.
 
-    It ends early if components are empty or dependent, because scores do not determine their axes.
+    It ends early if components are empty or dependent, because their scores do not determine the axes.
     """
     used = slice(None) if penalty.support is None else np.flatnonzero(penalty.support.any(axis=0))
     support = None if penalty.support is None else penalty.support[:, used]
-    columns = scatter.rows[:, used]  # (n, c): no loadings elsewhere
+    columns = scatter.rows[:, used]  # (n, c): all other loadings are zero
     values, alpha = loadings.values[:, used], loadings.alpha
-    last: np.ndarray | None = None  # (k, n): the axes are its product with the rows
+    last: np.ndarray | None = None  # (k, n) scores, whose product with the rows are the images
     converged, n_iter, seen = False, 0, axes @ scatter.rows.T
     while not converged and n_iter < stop.max_iter:
         found, prices = thresholded(penalty, seen @ columns, support)
@@ -149,7 +150,7 @@ def _in_rows(
 def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     """The orthonormal rows A, orthogonal to `earlier`, of the largest tr(A images').
 
-    Empty components do not determine all of A: a small multiple of the last axes keeps theirs in place.
+    An empty component does not determine its axis, so a small multiple of the last axes is added to keep it in place.
     """
     scale = float(np.linalg.norm(images)) or 1.0
     pulled = images + 1e-10 * scale * axes  # too small to have any other effect
@@ -157,7 +158,7 @@ def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> 
 
 
 def polar(rows: np.ndarray) -> np.ndarray:
-    """The orthonormal rows nearest to given ones, (Y Y')^-1/2 Y."""
+    """The orthonormal rows nearest to the given rows Y, (Y Y')^-1/2 Y."""
     root = _inverse_root(rows @ rows.T)  # many times faster than a singular value decomposition
     if root is not None:
         return root @ rows
@@ -168,7 +169,7 @@ def polar(rows: np.ndarray) -> np.ndarray:
 def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
     """gram^-1/2, symmetric; None if that costs too many digits."""
     values, vectors = np.linalg.eigh(gram)
-    if not values[0] > 1e-4 * values[-1]:  # otherwise squaring the singular values costs four digits at most
+    if not values[0] > 1e-4 * values[-1]:  # up to here, squaring the singular values costs at most four digits
         return None
     return (vectors / np.sqrt(values)) @ vectors.T
 
@@ -205,7 +206,7 @@ def adjusted_variance(scatter: Scatter, components: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SparseRequest:
-    """What an estimator's arguments request."""
+    """The components that an estimator's parameters ask for."""
 
     n_components: int
     alpha: Any  # number, one for each component, or None
@@ -219,7 +220,7 @@ class SparseRequest:
 
     @classmethod
     def of(cls, estimator: Any) -> Self:
-        """The request of an estimator with these arguments."""
+        """The request in the parameters of an estimator."""
         return cls(
             estimator.n_components,
             estimator.alpha,
@@ -258,7 +259,7 @@ class SparseComponents:
     def times(self, unit: float, l2: float) -> SparseComponents:
         """These components for rows `unit` times as large: variances, and the objective, grow by its square.
 
-        In the limit of infinite l2 loadings are variances, so that the objective grows by the fourth power.
+        In the limit of infinite l2, loadings have the unit of variances, so the objective grows by the fourth power.
         """
         return replace(
             self,
@@ -287,7 +288,7 @@ def refitted(scatter: Scatter, solution: SparseSolution, request: SparseRequest)
 
 
 def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tuple[SparseSolution, SparseSolution]:
-    """One component after another, each of the scatter deflated by earlier loadings: before and after any refit."""
+    """Components found one after another, each in the scatter deflated by earlier ones: before and after any refit."""
     if not request.sequential:
         raise ValueError(
             f"deflation={request.deflation!r} takes one component after another: give mode='sequential' with it"
@@ -304,7 +305,7 @@ def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tu
         found.append(sparse_pca(left, penalty.only(j), starting_axes(left, 1), sequential=False, stop=request.stop))
         final.append(refitted(left, found[-1], request))
         direction, how = unit_rows(final[-1].loadings)[0], request.deflation
-        if how == "orthogonalized":  # only the direction that no earlier component has taken
+        if how == "orthogonalized":  # remove only the part orthogonal to all earlier loadings
             how, direction = "projection", direction - (taken @ direction) @ taken
             length = float(np.linalg.norm(direction))
             direction = direction / length if length > ROUNDING[8] else np.zeros_like(direction)

@@ -93,8 +93,8 @@ class LinearComponents(
         """Scores of the rows of X.
 
         ``transform_method="least-squares"``: the z for which mean + z V comes closest to x, (x - mean) V'(V V')^+.
-        ``"projection"``: (x - mean) V', the scores whose variances sparse PCA is about; where components are not
-        orthogonal they count what two components share twice.
+        ``"projection"``: (x - mean) V', the plain products with the components; if these are not orthogonal, what two
+        of them share is in both scores.
 
         Parameters
         ----------
@@ -212,9 +212,9 @@ class ElasticNetPCA(LinearComponents):
     explained variance, and its alpha changes its meaning with the units of the data; here alpha is by default
     relative to the value that empties a component, so that rescaling the data changes nothing.
 
-    The l1 penalty shrinks loadings as well as picking them; `refit=True` finds them again without it on the supports
-    it picked, which at equal nonzeros is closer to the truth.  The problem is not convex: the start is PCA, and the
-    end a stationary point, the same on every run.
+    The l1 penalty not only selects loadings but also shrinks them; `refit=True` finds them again without the penalty,
+    on the selected supports, which for equal numbers of nonzeros is closer to the truth.  The problem is not convex:
+    the alternation starts from PCA and ends at a stationary point, the same in every run.
 
     Cost: O(n p^2) once and O(p^2 M) a step for p <= n; O(n p M) a step for p > n, without any p x p matrix.
 
@@ -223,21 +223,21 @@ class ElasticNetPCA(LinearComponents):
     n_components : int, default=2
         Number of components M.
     mode : {"simultaneous", "sequential"}, default="simultaneous"
-        All components together, as published, or one after another (SpaSM), where the first do not depend on the
-        number of those that follow.  For a small alpha sequential components come close to PCA's, simultaneous ones to
-        a rotation of them with smaller loadings.
+        All components together, as published, or one after another (SpaSM), where the first ones do not depend on how
+        many follow.  For a small alpha, sequential components are close to PCA's, and simultaneous ones to a rotation
+        of PCA's with smaller loadings.
     deflation : {"axes", "projection", "hotelling", "schur", "orthogonalized"}, default="axes"
         With mode="sequential", how a component is kept from finding the earlier ones again.  "axes": its axis is
-        orthogonal to theirs, as in SpaSM.  The others take the earlier loadings v out of S = X'X (Mackey 2008):
+        orthogonal to theirs, as in SpaSM.  The others remove the earlier loadings v from S = X'X (Mackey 2008):
         "projection" (I - v v') S (I - v v'), "hotelling" S - v v'(v'S v), "schur" S - S v v'S / (v'S v), and
         "orthogonalized" the projection along the part of v that is orthogonal to all earlier loadings.  "hotelling"
-        makes S, p x p, and needs l2=inf: what it leaves can have negative variances.
+        computes S, p x p, and needs l2=inf, because it can leave negative variances.
     alpha : float or array-like of shape (n_components,), optional
-        The l1 penalty, one for all components or one each; 0.2 (relative) where neither it nor `n_nonzero` is given.
+        The l1 penalty, one for all components or one each; 0.2 (relative) if neither it nor `n_nonzero` is given.
     n_nonzero : int or array-like of shape (n_components,), optional
         The number of nonzero loadings of each component, in place of `alpha`.
     alpha_scale : {"relative", "absolute"}, default="relative"
-        "relative": in units of alpha_max = 2 max_i |X'X a_j|_i, from which on component j is empty; 0 is PCA.
+        "relative": in units of alpha_max = 2 max_i |X'X a_j|_i, at which component j becomes empty; 0 is PCA.
         "absolute": as in the criterion above, which refers to X'X in `fit` and to C in `fit_covariance`.
     l2 : float, default=inf
         The ridge.  Infinity is the limit in which the elastic net is a soft threshold, B = soft(A X'X, alpha / 2):
@@ -254,20 +254,20 @@ class ElasticNetPCA(LinearComponents):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Unit rows with exact zeros, the largest loading positive; a row of zeros where alpha leaves nothing.
+        Unit rows with exact zeros, the largest loading positive; a row of zeros for a component that alpha empties.
     mean_ : ndarray of shape (n_features,)
     n_nonzero_ : ndarray of shape (n_components,)
-        Nonzero loadings reached.
+        The number of nonzero loadings of each component.
     explained_variance_ : ndarray of shape (n_components,)
-        What each component adds to those before it (QR-adjusted), per row.
+        The variance, per row, that each component adds to those before it (QR-adjusted).
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the total variance.
     alpha_ : ndarray of shape (n_components,)
-        The absolute alpha of each component at the end; for `n_nonzero` the one at which the next variable would enter.
+        The absolute alpha of each component at the end; for `n_nonzero`, that at which the next variable would enter.
     objective_ : float
         The criterion at the end, before any refit; for l2=inf that of the limit,
-        sum_j |b_j|^2 - 2 a_j'X'X b_j + alpha_j |b_j|_1.  Where loadings are deflated, each component's terms have the
-        X'X that was left to it.
+        sum_j |b_j|^2 - 2 a_j'X'X b_j + alpha_j |b_j|_1.  With a deflation, the terms of each component have the X'X
+        that earlier components left.
     n_iter_ : int
     converged_ : bool
     n_features_in_ : int
@@ -322,7 +322,7 @@ class ElasticNetPCA(LinearComponents):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_covariance(self, C: Any) -> Self:
-        """Find the components of a covariance or correlation matrix: all that sparse PCA sees of the rows.
+        """Find the components of a covariance or correlation matrix, which is all that sparse PCA needs of the rows.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class ElasticNetPCA(LinearComponents):
         return self
 
     def _fit(self, scatter: Scatter, unit: float, mean: np.ndarray, weight: float) -> None:
-        """Components of a scatter of rows that were divided by `unit`, like their mean."""
+        """Fit the components of a scatter; its rows, and their mean, have been divided by `unit`."""
         request = replace(SparseRequest.of(self), deflation=self.deflation).over(unit)
         found = fit_components(scatter, request)
         warn_about(found, request)
@@ -359,7 +359,7 @@ def scaled_scatter(
 ) -> tuple[Scatter, float, np.ndarray]:
     """The scatter of rows divided by a unit, the unit, and the mean of the divided rows.
 
-    Numbers of order one do not overflow when they are squared repeatedly.
+    The unit brings rows to order one, so that they do not overflow when they are squared repeatedly.
     """
     unit = unit_of(X)
     rows = X if unit == 1 else as_float64(X) / unit
@@ -383,7 +383,7 @@ def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
         )
     unit = unit_of_variances(largest)
     scaled, largest = C / unit**2, largest / unit**2
-    gap, rounding = np.abs(scaled - scaled.T), 1e-6 * largest  # float32's
+    gap, rounding = np.abs(scaled - scaled.T), 1e-6 * largest  # of float32
     if gap.max() > rounding:
         i, j = np.unravel_index(np.argmax(gap), C.shape)
         raise ValueError(f"the covariance is not symmetric: C[{i}, {j}] = {C[i, j]:.6g}, C[{j}, {i}] = {C[j, i]:.6g}")

@@ -34,7 +34,7 @@ class SparsePCAPath:
     explained_variance_ratio : ndarray of shape (n_alphas, n_components)
         QR-adjusted, as in `ElasticNetPCA`.
     n_iter : ndarray of shape (n_alphas,)
-        Steps of the alternation from the last alpha's end to this one's.
+        Steps of the alternation for each alpha, from the solution for the alpha before it.
     converged : ndarray of bool of shape (n_alphas,)
     feature_names : tuple of str or None
         The columns' names, where X has them: `kernelsieve.plots.loading_path` writes them beside the lines.
@@ -65,9 +65,9 @@ def sparse_pca_path(
 ) -> SparsePCAPath:
     """Sparse PCA for many alphas, warm-started from large to small.
 
-    The objective of each is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves them
-    all. If the problem has several stationary points, a warm start may lead to a different one than a fit of its own;
-    at alpha = 0 every rotation of the principal axes is one.
+    The objective for each alpha is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves
+    all alphas.  If the problem has several stationary points, a warm start may lead to another one than a separate fit;
+    at alpha = 0 every rotation of the principal axes is a stationary point.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def sparse_pca_path(
         Rows, or with ``covariance=True`` their covariance or correlation matrix.
     n_components : int, default=2
     alphas : int or array-like, default=30
-        How many, evenly spaced on a logarithmic scale from 1 to 0.01 (relative), or which.
+        How many alphas, evenly spaced on a logarithmic scale from 1 to 0.01 (relative), or the alphas themselves.
     alpha_scale, mode, l2, refit, max_iter, tol
         As in `ElasticNetPCA`.
     covariance : bool, default=False

@@ -8,15 +8,16 @@ At the minimum, with the correlations g = t - S b - l2 b,
 
     g_i = (alpha / 2) sign(b_i)  where b_i is not 0,        |g_i| <= alpha / 2  elsewhere,
 
-so that once support and signs are known b is one small linear system.  Between two steps of the alternation they
-hardly ever change: those of the last step are tried first, and only if the conditions above fail does an active set
-find others (`solvers.lasso`, which solves half of this problem: H = S + l2 I, linear term t, penalty alpha/2).
+so that once support and signs are known, b is the solution of one small linear system.  Between two steps of the
+alternation they hardly ever change, so those of the last step are tried first.  Only if the conditions above fail does
+an active-set method find others (`solvers.lasso`, which solves half of this problem: H = S + l2 I, linear term t,
+penalty alpha/2).
 
 As l2 goes to infinity the problem, rescaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
 no regression at all.  If a number of nonzeros is given instead of alpha, the path of the same problem, which starts at
 b = 0, is stopped where one more variable would enter.  That path starts at alpha_max = 2 max_i |t_i|, of which a
-relative alpha is a share.  The share follows the target from step to step; with a fixed alpha the strongest component
-would replace a weaker one, for which loadings cost less.
+relative alpha is a share, so that it follows the target from step to step.  With a fixed alpha, the strongest component
+would replace a weaker one, whose loadings cost less.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from ..numerics import SOLVED
 from ..solvers.lasso import lasso
 from .scatter import Scatter, solve_ridge
 
-# The path to a number of nonzeros starts with 4 times as many columns, but at least 50.
+# The path to a number of nonzeros is first computed on 4 times as many columns, but at least 50.
 PATH_COLUMNS, MIN_PATH_COLUMNS = 4, 50
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """What makes loadings sparse, besides l2: either a penalty, a number of nonzeros or a given support."""
+    """The l2 penalty, and what makes loadings sparse: an l1 penalty, a number of nonzeros or a given support."""
 
     l2: float
     alpha: np.ndarray | None = None  # (k,) as Zou et al. write it, without factors of one half
@@ -55,7 +56,7 @@ class Penalty:
         return replace(self, **{name: value[one] for name, value in given.items() if value is not None})
 
     def alpha_for(self, targets: np.ndarray) -> np.ndarray:
-        """Absolute alphas.  From 2 max_i |t_i| on a component is empty, for any l2."""
+        """The absolute alphas for these targets; with 2 max_i |t_i| or more a component is empty, for any l2."""
         if self.alpha is not None:
             return self.alpha
         if self.share is not None:
@@ -156,7 +157,7 @@ def _is_optimal(correlations: np.ndarray, values: np.ndarray, alpha: float, targ
 def _found_anew(
     scatter: Scatter, l2: float, alpha: float, axis: np.ndarray, target: np.ndarray, warm: np.ndarray
 ) -> np.ndarray:
-    """The loadings by the active set of `solvers.lasso`, from the support of `warm`."""
+    """The loadings that the active-set method of `solvers.lasso` finds, starting from the support of `warm`."""
     if alpha == 0:
         return _on_support(scatter, l2, np.ones((1, len(target)), dtype=bool), axis[None])[0]
     problem = ScatterQuadratic(scatter, l2, target, float(axis @ target))
@@ -204,7 +205,7 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
 
 
 def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """First knot of the LARS path with `count` nonzeros, or its end; and the alpha there."""
+    """The first knot of the LARS path with `count` nonzeros, or else the end of the path; and the alpha there."""
     system = block + l2 * np.eye(len(block))
     size = float(np.abs(target).max())
     if size == 0:
@@ -212,17 +213,17 @@ def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) ->
     # LARS expects numbers of order one; dividing by powers of two is exact
     unit, length = 2.0 ** round(math.log2(size)), 2.0 ** round(math.log2(float(np.diagonal(system).max())))
     system, target = system / length, target / unit
-    # LARS skips variables that would enter at the very same alpha, so targets are perturbed, by less than what counts
-    # as equal size
+    # LARS skips variables that would enter at exactly the same alpha, so targets are perturbed, by less than the
+    # difference up to which `_entry_threshold` takes sizes to be equal
     target = target * (1 + 1e-10 * np.random.default_rng(0).uniform(size=len(target)))
     steps = count
     while True:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # for variables that are copies, which LARS leaves out
+            warnings.simplefilter("ignore", ConvergenceWarning)  # LARS warns when it leaves out copies of variables
             knots, _, path = lars_path_gram(target, system, n_samples=1, max_iter=steps, method="lasso")
         counts = np.count_nonzero(path, axis=0)
         reached = np.flatnonzero(counts == count)
         if reached.size or len(knots) <= steps:
             knot = int(reached[0]) if reached.size else len(knots) - 1
             return path[:, knot] * (unit / length), 2 * unit * float(knots[knot])
-        steps *= 2  # variables that entered and left again have used up steps
+        steps *= 2  # variables that entered and left again took steps, too

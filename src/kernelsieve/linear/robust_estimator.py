@@ -30,16 +30,16 @@ from .estimators import POSITIVE_OR_INFINITE, LinearComponents
 from .robust_weights import ResidualForm, cutoff, residual_components, two_stage_weights, warn_if_many, without_rounding
 from .scatter import row_mean, scatter_of
 
-WeightedFit: TypeAlias = tuple[SparseComponents, np.ndarray, np.ndarray, bool]  # with weights, location, converged
+WeightedFit: TypeAlias = tuple[SparseComponents, np.ndarray, np.ndarray, bool]  # and weights, location, converged
 
 
 @estimator
 class RobustElasticNetPCA(JudgesRows, LinearComponents):
     """Sparse PCA that resists outliers: weights first, then `ElasticNetPCA` of the weighted rows.
 
-    Each row gets the weight w = 1 / (1 + exp(mu (r^2 - delta))), r its distance to the plane of the first M
-    components, which belongs to the bounded loss rho of Wang & Cheng (2012); reweighted PCA minimises sum_i rho(r_i)
-    from a start that is free of outliers.  Then, with w fixed and axes A A' = I,
+    Each row gets the weight w = 1 / (1 + exp(mu (r^2 - delta))), where r is its distance to the plane of the first M
+    components.  This is the weight of the bounded loss rho of Wang & Cheng (2012): reweighted PCA minimises
+    sum_i rho(r_i), from a start that is free of outliers.  Then, with w fixed and axes A A' = I,
 
         sum_i w_i |x_i - A'B x_i|^2 + sum_j (l2 |b_j|^2 + alpha_j |b_j|_1)
 
@@ -49,29 +49,29 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
     Withstands about 30 % of outliers off the plane, clustered or scattered.  Outliers within the plane (far along a
     component) keep their weight, because they do not turn the plane.
 
-    Cost: that of `ElasticNetPCA` and O(n q (n_directions + q)) for q = min(n, p).
+    Cost: that of `ElasticNetPCA`, and O(n q (n_directions + q)) for the weights, q = min(n, p).
 
     Parameters
     ----------
     n_components : int, default=2
     weights : {"two-stage", "residual"}, default="two-stage"
-        "two-stage": as above.  "residual": the paper's scheme, repaired so that it has a solution, for reproduction;
-        it works on one component after another, whatever `mode` says, and gives no protection to speak of.
+        "two-stage": as above.  "residual": the paper's scheme, repaired so that it has a solution, to reproduce the
+        paper; it finds one component after another, whatever `mode` is, and hardly protects against outliers.
     mode : {"simultaneous", "sequential"}, default="simultaneous"
     alpha, n_nonzero, alpha_scale, l2, transform_method, max_iter, tol
         As in `ElasticNetPCA`; an absolute alpha refers to the weighted X'WX.
     refit : bool, default=True
         Find the loadings again, without l1 penalty, on the supports.
     n_directions : int, default=500
-        Directions through pairs of rows that the start looks along.
+        The number of directions, through random pairs of rows, along which outliers are looked for at the start.
     tau, c : float, default=0.5, 8
-        Of weights="residual": the quantile of the squared residuals at which a row weighs one half, and how steeply the
-        weights fall there (the paper's delta and mu = c / delta).
+        For weights="residual": the quantile of the squared residuals at which a row weighs one half, and how steeply
+        the weights fall there (the paper's delta and mu = c / delta).
     gamma2, l2_alpha : float, default=0, inf
-        Of weights="residual": l1 and l2 weight of the paper's alpha (its equation 14), gamma2 in the scale of `alpha`.
+        For weights="residual": l1 and l2 weight of the paper's alpha (its equation 14), gamma2 in the scale of `alpha`.
         The paper has gamma2 = gamma1; the default takes the alpha that is best for the loadings.
     random_state : int, RandomState or None, default=None
-        Of those directions.
+        The seed of the random directions.
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
     location_ : ndarray of shape (n_features,)
         The centre: the weighted mean ("two-stage") or the mean ("residual").  `mean_` is the same.
     weights_ : ndarray of shape (n_samples,)
-        The weight of each row; for "residual" its mean over the components, which have weights of their own.
+        The weight of each row; for "residual" its mean over the components, each of which has its own weights.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
-        Of the weighted rows, QR-adjusted.
+        Variances of the weighted rows, QR-adjusted.
     orthogonal_distance_ : ndarray of shape (n_samples,)
         Distance of each row to the plane of the sparse components.
     cutoff_ : float
@@ -134,7 +134,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Weigh the rows of X and find their components.
+        """Weight the rows of X, and find the components of the weighted rows.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         return self.offset_
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, and +1 or -1 for each row of X.
+        """Fit to X, and return +1 for each normal row and -1 for each outlier.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
 
 
 def _residual(rows: np.ndarray, request: SparseRequest, form: ResidualForm) -> WeightedFit:
-    """Components by the paper's own scheme, each with weights of its own; their mean stands for all."""
+    """Components by the paper's own scheme, each with its own weights; the mean of these is returned."""
     location = row_mean(rows, None)
     found, own_weights = residual_components(rows - location, request, form)
     weights = own_weights.mean(axis=1)

@@ -8,14 +8,15 @@ which is rho'(r) / r of the bounded loss
 
     rho(r) = -(1 / 2 mu) [log(1 + exp(mu delta - mu r^2)) - log(1 + exp(mu delta))]
 
-so that reweighted PCA lowers  sum_i rho(r_i)  in every step until it converges (delta and mu are fixed before the
-first).  It finds the nearest minimum, so the start must be free of outliers already: the half of the rows that is
+so that reweighted PCA lowers  sum_i rho(r_i)  in every step until it converges (delta and mu are fixed before the first
+step).  It finds the nearest minimum, so the start must be free of outliers already: the half of the rows that is
 least outlying along any of many directions (Stahel 1981, Donoho 1982), then a few concentration steps, each PCA of the
 half that was nearest to the last plane.  Directions run through pairs of rows: among them are those along which a
 cluster is separated, which random directions miss.
 
-The loss must not be minimised together with an l1 penalty: being bounded, it gives up more and more rows as the
-loadings shrink, until neither rows nor loadings are left.  Weights are computed first, and sparse PCA uses them fixed.
+The loss must not be minimised together with an l1 penalty: because the loss is bounded, more and more rows lose their
+weight as the loadings shrink, until neither rows nor loadings are left.  So weights are computed first, and
+sparse PCA uses them unchanged.
 
 The paper's own scheme (2012), repaired as little as it takes to have a solution, is here for reproduction
 (`residual_components`).  For one component after another, on the rows X as the earlier ones left them, it repeats
@@ -25,11 +26,11 @@ The paper's own scheme (2012), repaired as little as it takes to have a solution
     b = argmin |W^1/2 (X a - X b)|^2 + l2 |b|^2 + gamma1 |b|_1                                   (13)
     a = argmin |W^1/2 (X a - X b)|^2 + l2_alpha |a|^2 + gamma2 |a|_1                             (14)
 
-and deflates, X <- X - X b b' (12).  As printed the two problems together are convex and a = b = 0 is their minimum,
-which the iteration reaches.  Repaired: a has unit length; the deflation takes b of unit length, which makes it a
-projection; both gammas are relative to the values that empty b and a.  With l2_alpha = inf and gamma2 = 0, the
-default, a = X'WX b / |X'WX b|, which is its best value in sum_i w_i |x_i - a b'x_i|^2.  What repair cannot change is
-that e measures how much b was shrunk, not how far a row is off: rows with large scores lose weight, outliers or not.
+and deflates, X <- X - X b b' (12).  As printed, the two problems together are convex and have their minimum at
+a = b = 0, which the iteration reaches.  Repaired here: a has unit length; the deflation takes b of unit length, which
+makes it a projection; both gammas are relative to the values that empty b and a.  With l2_alpha = inf and gamma2 = 0,
+the default, a = X'WX b / |X'WX b|, which is its best value in sum_i w_i |x_i - a b'x_i|^2.  What repair cannot change
+is that e measures how much b was shrunk, not how far a row is off: rows with large scores lose weight, outliers or not.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ STEEPNESS = 8.0  # mu delta: the paper's c
 
 
 def without_rounding(to_plane: np.ndarray, to_mean: np.ndarray) -> np.ndarray:
-    """Squared distances to a plane, zero if they are rounding of the squared distance to its centre."""
+    """Squared distances to a plane, set to zero if they are only rounding of the squared distance to its centre."""
     return np.where(to_plane > 1e-14 * to_mean, to_plane, 0.0)
 
 
@@ -72,7 +73,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class LogisticLoss:
-    """rho and its weight, for one delta."""
+    """The loss rho and its weight, for one delta."""
 
     delta: float
 
@@ -91,17 +92,17 @@ class LogisticLoss:
 
 @dataclass(frozen=True)
 class RobustWeights:
-    """Weights of the rows, and how they were found."""
+    """Weights of the rows, and how the iteration that found them went."""
 
     values: np.ndarray  # (n,)
     losses: list[float]  # sum rho before each reweighting, decreasing
     converged: bool
-    delta: float  # of the loss; 0 if most rows lie exactly in the plane
+    delta: float  # delta of the loss; 0 if most rows lie exactly in the plane
 
 
 def warn_if_many(share: float) -> None:
     """Warn if weights exclude such a large share of the rows that they cannot be trusted."""
-    if share > 1 / 3:  # beyond that, a majority of outliers would look the same
+    if share > 1 / 3:  # more than this would look the same if outliers were the majority
         warn(
             f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed places. "
             "Look at weights_, or at the rows themselves"
@@ -111,7 +112,7 @@ def warn_if_many(share: float) -> None:
 def two_stage_weights(
     rows: np.ndarray, n_components: int, n_directions: int, rng: np.random.Generator
 ) -> RobustWeights:
-    """Weights for dense rows: a start that outliers do not affect, then weighted PCA until it converges.
+    """Weights for dense rows: from a start that outliers do not affect, by weighted PCA until it converges.
 
     Cost: O(n q (n_directions + q)) for q = min(n, p), after O(n q p) for the coordinates.
     """
@@ -138,14 +139,14 @@ def isometric_coordinates(rows: np.ndarray) -> np.ndarray:
 
 
 def outlyingness(rows: np.ndarray, n_directions: int, rng: np.random.Generator) -> np.ndarray:
-    """max over directions d of |x'd - median| / MAD, the directions through random pairs of rows."""
+    """max over directions d of |x'd - median| / MAD for each row x; directions join random pairs of rows."""
     n_samples = len(rows)
     first = rng.integers(n_samples, size=n_directions)
     second = (first + 1 + rng.integers(n_samples - 1, size=n_directions)) % n_samples
-    # in a unit in which float32 can represent their squares
+    # in a unit in which float32 can represent the squares of the rows
     rows = rows / (float(np.abs(rows).max(initial=0.0)) or 1.0)
     directions = rows[first] - rows[second]
-    # neither factor needs unit length, and float32 is precise enough for ranks
+    # directions need not have unit length, which cancels in the ratio, and float32 is precise enough for ranks
     projections = directions.astype(np.float32) @ rows.T.astype(np.float32)
     projections -= _upper_median(projections)
     np.abs(projections, out=projections)
@@ -170,7 +171,7 @@ def nearest_half(distances: np.ndarray, n_components: int) -> np.ndarray:
 
 
 def fit_plane(rows: np.ndarray, weights: np.ndarray, n_components: int) -> Plane:
-    """Weighted PCA."""
+    """The plane of the first components by weighted PCA."""
     location = weights @ rows / weights.sum()
     centred = np.sqrt(weights)[:, None] * (rows - location)
     if centred.shape[0] >= centred.shape[1]:
@@ -189,8 +190,7 @@ def cutoff(squared: np.ndarray) -> float:
 
 
 def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
-    """Weighted PCA and weights in turn, from a given plane: minimises sum rho(r) with delta determined
-    by that plane."""
+    """Weighted PCA and new weights in turn, from a given plane, which also determines delta: minimises sum rho(r)."""
     n_components = plane.axes.shape[1]
     squared = plane.squared_distances(rows)
     delta = cutoff(squared)
@@ -265,7 +265,7 @@ def _one_component(rows: np.ndarray, request: SparseRequest, form: ResidualForm)
     loadings = np.zeros_like(axes)
     predicted = rows.mean(axis=1)
     converged, n_iter = False, 0
-    while not converged and n_iter < min(stop.max_iter, 100):  # what has not converged by then cycles
+    while not converged and n_iter < min(stop.max_iter, 100):  # without convergence by then, it cycles
         n_iter += 1
         weights = form.weights(rows @ axes[0] - predicted)
         scatter = scatter_of(rows, weights, origin)

@@ -1,8 +1,8 @@
-"""What sparse PCA needs of the data: products with the scatter S = X'X of centred, weighted rows.
+"""All that sparse PCA needs of the data: products with the scatter S = X'X of centred, weighted rows.
 
-    gram form     p <= n, or a covariance that was given: S itself, p x p
-    row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made.  Also where p is not much
-                  less than n and products are all that is asked for (l2 = inf): S costs more than they do
+    gram form     p <= n, or a covariance is given: S itself, p x p
+    row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made.  Also if p is not much less
+                  than n and only products are needed (l2 = inf), because S would cost more than they do
 
 Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: the mean is subtracted from products, not from
 the rows.  In both forms S = R'R for some rows R, `n_rows` of them.
@@ -61,7 +61,7 @@ class GramScatter:
         return self.gram[rows[:, None], columns]
 
     def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
-        """argmin |R axis - R b|^2 + l2 |b|^2 over b on these columns, the shortest; target = S[columns] axis."""
+        """The shortest b on these columns that minimises |R axis - R b|^2 + l2 |b|^2; target = S[columns] axis."""
         return solve_ridge(self.block(columns, columns), l2, target)
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
@@ -112,8 +112,7 @@ class RowScatter:
         return scores if self.mean is None else scores - (axes @ self.mean)[:, None] * self.root_weight
 
     def _back(self, scores: np.ndarray) -> np.ndarray:
-        """scores R, for (k, n) scores that are orthogonal to root_weight, as those of centred rows are, so that the
-        mean drops out."""
+        """scores R, for (k, n) scores of centred rows: being orthogonal to root_weight, they make the mean drop out."""
         return scores @ self.rows
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -155,7 +154,7 @@ Scatter: TypeAlias = GramScatter | RowScatter
 
 
 def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
-    """What is left of S after a component of unit direction v; for v = 0 all of it.
+    """What a deflation by a component of unit direction v leaves of S; for v = 0 it leaves all of S.
 
     projection    (I - v v') S (I - v v')
     schur         S - S v v'S / (v'S v)         what linear regression on the scores X v leaves
@@ -181,7 +180,7 @@ def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
 
 
 def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
-    """(block + l2 I)^-1 right, the shortest solution if that is singular."""
+    """(block + l2 I)^-1 right; the shortest solution if the matrix is singular."""
     system = block + l2 * np.eye(len(block))
     factor = cholesky(system)
     if factor is None:
@@ -190,7 +189,7 @@ def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
 
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:
-    """Columns with a nonzero loading, if they are so few that working on them alone saves time; otherwise all."""
+    """Columns with a nonzero loading if working on these alone saves time; None if they are too many."""
     if np.count_nonzero(loadings) >= 0.25 * loadings.shape[1]:
         return None
     return np.flatnonzero(loadings.any(axis=0))
@@ -224,7 +223,7 @@ def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
 def cancels(X: Array, mean: np.ndarray) -> bool:
     """Whether rounding would hide the variance of sparse rows if the square of their mean were subtracted last.
 
-    Such rows have few zeros: they can be made dense.
+    Such rows have few zeros, so that they can be made dense.
     """
     if not scipy.sparse.issparse(X):
         return False
@@ -240,7 +239,7 @@ def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, produc
     n_samples, n_features = X.shape
     if cancels(X, mean):
         X = X.toarray()
-    many_columns = n_features >= 500 and n_samples <= 2 * n_features  # products of an alternation cost less than S
+    many_columns = n_features >= 500 and n_samples <= 2 * n_features  # an alternation's products cost less than S
     in_rows = n_features > n_samples or (products_only and many_columns and not scipy.sparse.issparse(X))
     if not in_rows:
         return GramScatter(_gram(X, weights, mean))
@@ -265,7 +264,7 @@ def _gram(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
         total = X.shape[0] if weights is None else weights.sum()
         return to_numpy((rows.T @ weighted).toarray()) - total * np.outer(mean, mean)
     gram: np.ndarray | None = None
-    for part in row_ranges(X.shape[0], 2048):  # so that the copy stays small compared with the rows
+    for part in row_ranges(X.shape[0], 2048):  # in parts, so that the copy stays small compared with the rows
         rows = _weighted_rows(X[part], mean, None if weights is None else np.sqrt(weights[part]))
         gram = rows.T @ rows if gram is None else gram + rows.T @ rows
     assert gram is not None
