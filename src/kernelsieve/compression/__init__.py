@@ -11,7 +11,7 @@ of the points needs only (F, Y):
 
     removal         backward elimination: drop argmin_i sum_k b_ik^2 / ((F'F)^-1)_ii, the exact increase of the error
     l1              the group lasso's path, then the refit
-    eigen-removal   Schoelkopf et al. (1999): the smallest eigenvector of the gram says which point goes
+    eigen-removal   Schoelkopf et al. (1999): the eigenvector of the gram's smallest eigenvalue says which point to drop
 
 "optimized" moves the points: L-BFGS on the same error, with the best B for every position.
 

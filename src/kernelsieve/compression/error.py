@@ -1,7 +1,7 @@
 """The error that a compression keeps small: that of scores on rows, or of the components in feature space.
 
-The error is also a function of the positions of the points.  With the best B for every position, the error's
-derivative is the partial one (variable projection).  On rows, with R = Y - F B the residuals of the scores,
+The error depends on the positions of the points.  With the best B for every position, its derivative is the partial
+derivative at fixed B (variable projection).  On rows, with R = Y - F B the residuals of the scores,
 
     d |R|^2 = -2 sum_nj (R B')_nj dk(x_n, s_j)
 
@@ -9,9 +9,9 @@ and in feature space, with A the original's coefficients on its points x_n,
 
     d sum |v - v'|^2 = -2 sum_nj (A B')_nj dk(x_n, s_j) + sum_ij (B B')_ij dk(s_i, s_j)
 
-so every differentiable kernel needs only its own pull-back.
+so the gradient takes only the pull-back that every differentiable kernel has.
 
-The points are moved by L-BFGS on that error: a few steps from every start, then the best start to the end.
+The points are moved by L-BFGS on that error: a few steps from every start, then from the best of them to the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..threads import cached_property
 
 @dataclass(frozen=True)
 class ScoreObjective:
-    """|Y - F B|^2 on rows, B at its minimum, relative to the scores' variation."""
+    """The minimum over B of |Y - F B|^2 on rows, relative to the variation of the scores."""
 
     kernel: Kernel
     rows: np.ndarray  # (n, r)
@@ -68,7 +68,7 @@ class ScoreObjective:
 
 @dataclass(frozen=True)
 class FeatureObjective:
-    """sum |v - v'|^2, B at its minimum, relative to sum |v|^2."""
+    """The minimum over B of sum |v - v'|^2, relative to sum |v|^2."""
 
     kernel: Kernel
     rows: np.ndarray  # (m, r), the original's points
@@ -85,7 +85,7 @@ class FeatureObjective:
         return value / self.scale, gradient / self.scale
 
     def part(self, n_rows: int) -> FeatureObjective:
-        """Itself, because the original has few points."""
+        """This objective itself, which has no more rows than the original has points."""
         return self
 
 
@@ -94,9 +94,9 @@ Objective: TypeAlias = ScoreObjective | FeatureObjective
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
     mean = float(np.mean(np.diagonal(normal)))
-    if mean < 1e-200:  # points so far from all rows explain nothing, and dividing by their values would overflow
+    if mean < 1e-200:  # points so far from all rows explain nothing, and dividing by their kernel values would overflow
         return np.zeros_like(right)
-    return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # points may coincide
+    return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # solvable if points coincide, too
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Moved:
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
-    """A fifth of the steps from every start, on some 2,000 rows; then the best start to the end, on all rows."""
+    """Take a fifth of the steps from every start, on about 2,000 rows; then go on from the best result, on all rows."""
     part = objective.part(2000)
     runs = [descend(part, start, max(1, round(0.2 * max_iter))) for start in starts]
     best = min(runs, key=lambda run: run.errors[-1])
@@ -127,20 +127,20 @@ def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> M
 
 
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
-    """Up to `n_steps` of L-BFGS on the share of the start's squared error that is removed, which has no units."""
+    """Up to `n_steps` steps of L-BFGS, which maximise the share that is removed of the start's squared error."""
     gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
     ascent = LongAscent(gone, start)
     squares = [gone.first]
     while len(squares) <= n_steps and not ascent.converged:
         before = ascent.n_steps
-        ascent.run(1, 1e-9)  # the last step is one that removes less than this share of the first error
+        ascent.run(1, 1e-9)  # ends with a step that removes less than this share of the first error
         if ascent.n_steps > before:
             squares.append(max((1.0 - ascent.value) * gone.first, 0.0))
     return Moved(ascent.points, [float(np.sqrt(square)) for square in squares], ascent.converged)
 
 
 class LongAscent(Ascent):
-    """L-BFGS that remembers more steps than usual, because they cost nothing compared with the kernel values."""
+    """L-BFGS that remembers more steps than usual, which cost little compared with the kernel values."""
 
     MEMORY = 20
 
@@ -160,7 +160,7 @@ class ErrorGone:
 
     @property
     def exact(self) -> ErrorGone:
-        """Itself, because it is computed in float64."""
+        """This objective itself, because it is computed in float64."""
         return self
 
 
@@ -188,9 +188,9 @@ class Refit:
 
     @classmethod
     def leaving(cls, squares: np.ndarray, variation: np.ndarray, coef: np.ndarray, offset: np.ndarray) -> Refit:
-        """Coefficients that leave these shares of a component's squared variation as error.
+        """The refit whose squared errors are `squares`, relative to each component's squared `variation`.
 
-        A component without variation is kept completely or not at all.
+        The error of a component without variation is 0 if it is reproduced exactly, otherwise infinite.
         """
         lost = np.where(squares > 0, np.inf, 0.0)
         error = np.sqrt(np.divide(squares, variation, out=lost, where=variation > 0))
@@ -199,7 +199,7 @@ class Refit:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """min_B |target - columns B|^2 + outside, a column for each candidate; |whole target|^2 = scale."""
+    """min_B |target - columns B|^2 + outside, with a column for each candidate; errors are relative to `scale`."""
 
     columns: np.ndarray  # (q, r)
     target: np.ndarray  # (q, M)
@@ -208,13 +208,13 @@ class LeastSquares:
 
 
 def chosen(source: KernelExpansion, indices: np.ndarray) -> ReducedPoints:
-    """Some of the source's points."""
+    """The source's points with these indices, as a support."""
     kernel, points = source.kernel.at(source.points, indices)
     return ReducedPoints(kernel, points, indices)
 
 
 def local_source(expansion: KernelExpansion) -> KernelExpansion:
-    """The expansion in float64 numpy arrays, a precomputed kernel's columns numbered by support point."""
+    """The expansion in float64 numpy arrays; the columns of a precomputed kernel are renumbered by support point."""
     points = as_float64(expansion.points)
     return KernelExpansion(
         expansion.kernel.of_rows(expansion.n_support),
@@ -270,7 +270,7 @@ class ScoreError:
 
     @cached_property
     def target(self) -> np.ndarray:
-        """What k(., S) B has to reproduce: the scores about their mean, or without centring the scores themselves."""
+        """What k(., S) B has to reproduce: the scores about their mean, or the scores themselves without centring."""
         return self.scores - self.scores.mean(axis=0) if self.center else self.scores
 
     @cached_property
@@ -310,14 +310,14 @@ class ScoreError:
         return ScoreObjective(c.kernel, c.rows, _row_scales(c), self.target, self.center, self.scale)
 
     def captured_share(self, support: ReducedPoints, coef: np.ndarray) -> float:
-        """Variance along the compressed components, made orthonormal, over that of the original's scores."""
+        """The variance along the orthonormalised compressed components, over that of the original's scores."""
         features, _ = self._features(support)
         components = KernelExpansion(support.kernel, support.points, coef, np.zeros(coef.shape[1]), orthogonal=False)
         directions = to_numpy(components.orthonormal.coef)
         return float(np.sum((features @ directions) ** 2) / np.sum(self.target**2))
 
     def _features(self, support: ReducedPoints) -> tuple[np.ndarray, np.ndarray]:
-        """k(rows, S), about its mean if centred, and that mean."""
+        """k(rows, S), with its mean subtracted if the model is centred, and that mean."""
         features = cross_gram(support.kernel, self.rows, support.points, self.n_threads)
         mean = features.mean(axis=0)
         if self.center:
@@ -327,7 +327,7 @@ class ScoreError:
 
 @dataclass(frozen=True)
 class FeatureError:
-    """The error of the components themselves, |v - v'|, for use without rows."""
+    """The error of the components themselves, |v - v'|, which needs no rows."""
 
     source: KernelExpansion
     float32: bool = False
@@ -386,7 +386,7 @@ class FeatureError:
         return FeatureObjective(c.kernel, c.rows, self.source.coef * _row_scales(c)[:, None], self.scale / factor)
 
     def captured_share(self, support: ReducedPoints, coef: np.ndarray) -> None:
-        """Unknown without rows."""
+        """None, because the share is unknown without rows."""
 
     def _cross(self, support: ReducedPoints) -> np.ndarray:
         return cross_gram(support.kernel, self.source.points, support.points, self.n_threads)
@@ -409,5 +409,5 @@ def projected_mean(source: KernelExpansion, support: ReducedPoints, n_threads: i
 
 
 def _row_scales(c: Coordinates) -> np.ndarray:
-    """(n,) factors of the rows' kernel values in these coordinates."""
+    """(n,) factors that the rows' kernel values have in these coordinates."""
     return np.ones(len(c.rows)) if c.row_scale is None else c.row_scale

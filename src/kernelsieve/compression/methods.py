@@ -3,7 +3,7 @@
 All methods except "optimized" choose among candidates, which targeted greedy selection takes from the original's
 points.
 
-Candidates are ordered by the loss without them, so that every size is a prefix of the next, or chosen by a lasso.
+Candidates are either put in an order, of which every size is a prefix, or chosen by a lasso.
 
 Backward elimination.  With H = (F'F)^-1 and B the refit on the remaining points, leaving out point i and refitting the
 others raises the squared error by exactly
@@ -12,7 +12,7 @@ others raises the squared error by exactly
 
 Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest eigenvalue lambda (in magnitude, for an
 indefinite kernel), |sum_j beta_j phi(s_j)| = sqrt(lambda) is nearly zero, so any point can be expressed by the others
-with an error of sqrt(lambda) |a_i / beta_i|; the point with the smallest error is removed, and A <- A - beta a_i' /
+with an error of sqrt(lambda) |a_i / beta_i|.  The point with the smallest error is removed, and A <- A - beta a_i' /
 beta_i.
 
 The l1 programme: a group lasso over the candidates, one group for the coefficients of each.
@@ -77,7 +77,7 @@ def removal_order(problem: LeastSquares) -> np.ndarray:
 
 
 def least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Candidates ordered by the target's loss without them, the largest first: every prefix is a reduced set."""
+    """Candidates in the order of backward elimination, the last removed first: every prefix is a reduced set."""
     return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))
 
 
@@ -85,7 +85,7 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
     """Remove points until the inverse must be recomputed, or half of them are gone; return those that are left."""
     inverse, coef = _inverse_and_refit(columns, target)
     alive = np.ones(len(names), dtype=bool)
-    floor = 1e-8 * np.diagonal(inverse)  # below it, subtraction has left less than half of the digits
+    floor = 1e-8 * np.diagonal(inverse)  # below this, subtractions have left fewer than half of the digits
     while True:
         diagonal = np.where(alive, np.diagonal(inverse), np.inf)
         increase = np.where(alive, np.einsum("ij,ij->i", coef, coef), np.inf) / np.where(alive, diagonal, 1.0)
@@ -104,7 +104,7 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
 def _inverse_and_refit(columns: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(F'F)^-1 and the refit, through R of F = Q R, which does not square the condition number."""
     n_columns = columns.shape[1]
-    # so that nothing is divided by the length of a point without effect (centring can produce one)
+    # The ridge avoids a division by zero for points without effect, whose columns are zero (perhaps after centring).
     ridge = 1e-11 * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
     q, r = np.linalg.qr(np.vstack([columns, ridge * np.eye(n_columns)]))
     half = scipy.linalg.solve_triangular(r, np.eye(n_columns), check_finite=False)
@@ -112,7 +112,7 @@ def _inverse_and_refit(columns: np.ndarray, target: np.ndarray) -> tuple[np.ndar
 
 
 def eigen_order(gram: np.ndarray, coef: np.ndarray, n_keep: int) -> np.ndarray:
-    """Candidates by the smallest-eigenvector rule, removed down to `n_keep`.  O(r^3) for each point removed."""
+    """Candidates in the order of the eigenvector rule, which removes all but `n_keep`.  O(r^3) for each removal."""
     active = np.arange(len(gram))
     coef = np.array(coef, dtype=np.float64)
     removed: list[int] = []
@@ -164,7 +164,7 @@ def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
             yield order
 
 
-MAX_POOL = 2000  # points of the original that are looked at; if there are more, a random part
+MAX_POOL = 2000  # greedy selection looks at at most this many of the original's points, chosen at random
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Nested:
 
     candidates: Candidates
     order: np.ndarray
-    enough_is_fewest: ClassVar[bool] = True  # no size smaller than that of `enough` reaches its target
+    enough_is_fewest: ClassVar[bool] = True  # whether no size below that of `enough` needs to be tried
 
     @cached_property
     def curve(self) -> np.ndarray:
@@ -268,8 +268,7 @@ class Lasso:
 
 @dataclass
 class Moving:
-    """Points that are moved, starting from the candidates that removal leaves, from k-means centres, or from more
-    points."""
+    """Points that are moved from several starts: candidates that removal leaves, k-means centres, a larger solution."""
 
     candidates: Candidates
     coordinates: Coordinates
@@ -294,12 +293,12 @@ class Moving:
         return ReducedSet(support, refit, found.n_steps, found.converged)
 
     def enough(self, target: float) -> ReducedSet | None:
-        """The rows themselves if they are enough, or fewer points that are, if there are many rows."""
+        """Unmoved points that reach the target; or, if these are many, nine tenths as many moved ones that reach it."""
         found = self.rows.enough(target)
         if found is None or found.support.size <= 100:
             return found
-        # Trying another size takes seconds. If moving nine tenths of the points lowers their error by less than one
-        # percent, as happens when no two rows are alike, smaller sizes are not tried.
+        # Moving points takes seconds for each size that is tried.  If moving nine tenths of the points lowers their
+        # error by less than one percent, as happens when no two rows are alike, no other size is tried.
         n_support = round(0.9 * found.support.size)
         tried, unmoved = self.at(n_support), self.rows.at(n_support)
         self.enough_is_fewest = tried.refit.total > max(target, 0.99 * unmoved.refit.total)
@@ -325,8 +324,7 @@ Method: TypeAlias = Nested | Lasso | Moving
 
 
 def fewest_within(method: Method, target: float) -> ReducedSet:
-    """The fewest points whose error is at most `target`: known from the order of a nested method, else
-    found by trial."""
+    """The fewest points whose error is at most `target`: a nested method knows them; others try several sizes."""
     found = method.enough(target)
     if found is None:
         reached = method.at(method.candidates.size)
@@ -356,7 +354,7 @@ COMPRESSION_METHODS = ("optimized", "removal", "l1", "eigen-removal")
 
 @dataclass(frozen=True)
 class CompressionRequest:
-    """What the caller of `compress` asked for."""
+    """The arguments of `compress`."""
 
     method: str  # one of COMPRESSION_METHODS, or "auto"
     n_support: int | None
@@ -373,8 +371,8 @@ class Compression:
     method: str
     error: np.ndarray  # (M,), relative
     total_error: float
-    captured_share: float | None  # of the variance on the rows that the original captures; None where not measured
-    curve: np.ndarray | None  # error of the first 0, 1, 2, ... points in the order of "removal"
+    captured_share: float | None  # of the variance that the original captures on the rows; None if not measured
+    curve: np.ndarray | None  # error with the first 0, 1, 2, ... points in the order of "removal"
     n_steps: int
     converged: bool
 
@@ -427,7 +425,7 @@ def compress_expansion(
 
 
 def _n_candidates(method: str, n_support: int | None) -> int:
-    """How many candidates targeted greedy selection leaves."""
+    """How many candidates targeted greedy selection is to choose."""
     most = 1000 if n_support is None else max(200, 4 * n_support)
     # "eigen-removal" solves an eigenproblem for each point that it removes
     return min(most, max(300, 2 * (n_support or 0))) if method == "eigen-removal" else most
@@ -469,7 +467,7 @@ def _compression(
         coef=refit.coef,
         offset=refit.offset,
         mean_coef=projected_mean(error.source, support, error.n_threads),
-        orthogonal=False,  # scores are what is preserved: the refit does not normalise the components
+        orthogonal=False,  # the refit preserves the scores, but does not normalise the components
     )
     share = error.captured_share(support, refit.coef)
     return Compression(
