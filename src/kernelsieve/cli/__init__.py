@@ -5,7 +5,7 @@
     2    the command was not understood, would lose a file, or the command line is not installed
     3    `monitor` and `score`: alarm; `update`: the components have turned further than --max-drift
     4    `monitor`: not one row could be judged
-    130  interrupted            143  told to end
+    130  interrupted (Ctrl-C)   143  ended by SIGTERM
 
 The commands are in `commands`, which is imported only after its dependencies have been found.
 """
@@ -64,7 +64,7 @@ def _close_output(code: Any, error: OSError | None = None) -> None:
     except OSError as failure:
         with contextlib.suppress(OSError):  # so that Python does not try again, and print a message, when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(failure, BrokenPipeError):  # the reader has seen enough
+        if isinstance(failure, BrokenPipeError):  # the program that reads the output has closed the pipe
             raise SystemExit(code or Exit.FAILED) from None
         _stop(f"cannot write to standard output: {failure.strerror}", Exit.FAILED)
 

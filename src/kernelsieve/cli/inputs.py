@@ -87,11 +87,11 @@ def core_of(model: Any) -> Any:
 
 
 def encoder_of(model: Any) -> Any:
-    """The step that turns a table into numbers, None if there is none."""
+    """The step that turns a table into numbers; None if the model has no such step."""
     from ..tables.encoder import TableEncoder
 
     if not hasattr(model, "steps"):
-        return getattr(model, "encoder_", None)  # of a monitor
+        return getattr(model, "encoder_", None)  # the encoder of a monitor
     return model[0] if isinstance(model[0], TableEncoder) else None
 
 
@@ -103,7 +103,7 @@ def is_precomputed(model: Any) -> bool:
 def matched_columns(
     table: Table, names: Sequence[str] | None, sizes: Sequence[int], needed_by: str, others: Sequence[str] = ()
 ) -> list[str]:
-    """The columns of a table that a model takes: by name if both have names, otherwise all but `others`, in order."""
+    """The columns of a table that a model takes: by name if both have names, else all except `others`, in order."""
     if names is not None and (table.named or set(names) <= set(table.names)):
         return table.require(names, needed_by)
     if names is not None:
@@ -172,7 +172,7 @@ class Applied:
         if self.names is None:
             numeric = all(dtype.is_numeric() for dtype in block.dtypes)
             return block.to_numpy() if numeric else block.to_numpy().astype(object)
-        if not self.absent:  # a file without column names is given names that the model does not know
+        if not self.absent:  # columns of a file without names have been matched by place: rename them
             block = block.rename(dict(zip(self.columns, self.names, strict=True)))
         return block.with_columns(pl.lit(None).alias(name) for name in self.absent).select(self.names)
 

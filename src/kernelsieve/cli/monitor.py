@@ -201,7 +201,7 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
 
 
 def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
-    """A number of components that leaves a linear kernel directions outside them, by which new rows can be judged."""
+    """A number of components below a linear kernel's number of directions: rows are judged by what is left over."""
     n_varying, lags = int(np.linalg.matrix_rank(rows - rows.mean(axis=0))), int(params["lags"])
     n_directions, n_components = n_varying * (lags + 1), int(params["components"])
     if n_components < n_directions or not n_directions:  # if all rows are equal, the fit refuses them

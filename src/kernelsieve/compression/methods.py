@@ -164,7 +164,7 @@ def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
             yield order
 
 
-MAX_POOL = 2000  # greedy selection looks at at most this many of the original's points, chosen at random
+MAX_POOL = 2000  # greedy selection starts from at most this many of the original's points, chosen at random
 
 
 @dataclass(frozen=True)
@@ -238,11 +238,11 @@ class Nested:
         return prefix_errors(self.candidates.problem, self.order)
 
     def at(self, n_support: int) -> ReducedSet:
-        """A support of that size, or a smaller one without any error."""
+        """A support of that size, or a smaller one if fewer candidates already leave no error."""
         return self.candidates.kept(self.order[:n_support])
 
     def enough(self, target: float) -> ReducedSet | None:
-        """A support whose error is at most `target`, or None: the curve suggests a size, the refit decides."""
+        """A support whose error is at most `target`, or None; the curve suggests a size, its refit decides."""
         first = int(np.argmax(self.curve <= target)) if np.any(self.curve <= target) else len(self.order)
         return _first_within(target, (self.at(m) for m in range(max(first, 1), len(self.order) + 1)))
 

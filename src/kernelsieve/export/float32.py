@@ -48,7 +48,7 @@ def probe_rows(form: Form) -> np.ndarray:
     partners = points[rng.permutation(len(points))]
     share = rng.uniform(-0.25, 1.25, (len(points), 1))
     between = points + share * (partners - points)
-    far = 30.0  # so far beyond the points, sigmoid kernels are saturated, and others vanish or grow
+    far = 30.0  # this many times as far out as the points, sigmoid kernels are saturated, and others vanish or grow
     anywhere = far * np.abs(points).max(axis=0) * rng.standard_normal((MAX_PROBES, points.shape[1]))
     rows = np.concatenate([points, between, 0 * points[:1], far * points, -far * points, anywhere])
     return np.asarray(core.kernel.within(rows))

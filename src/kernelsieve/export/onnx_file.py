@@ -179,7 +179,7 @@ def _model_proto(
     nodes, constants = [node_proto(node) for node in graph.nodes], initializers(graph)
     words = f"{facts['model']} by {facts['producer']}: {facts['n_features']} columns to {facts['n_components']} scores"
     body = helper.make_graph(nodes, "kernelsieve", rows, wanted, constants, doc_string=words)
-    opsets = [helper.make_opsetid("", OPSET)]  # opset 18 needs version 8: runtimes refuse newer ones
+    opsets = [helper.make_opsetid("", OPSET)]  # it needs IR version 8; old runtimes refuse newer ones
     proto = helper.make_model(body, opset_imports=opsets, ir_version=8, producer_name="kernelsieve")
     proto.producer_version = facts["producer"].split()[-1]
     helper.set_model_props(proto, facts)

@@ -44,13 +44,13 @@ class Ops:
     exp(x), log(x), sqrt(x), sin(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x);
     minimum(x, number), maximum(x, number);
     where(condition, x, y); equal(x, y) and number(condition), as 1 or 0; sum(x, keep), max(x, keep) over columns;
-    transpose(x); take(x, columns); column(x), which makes (n,) to (n, 1); absolute_distances(rows, points);
+    transpose(x); take(x, columns); column(x), which turns (n,) into (n, 1); absolute_distances(rows, points);
     column_sums(term, rows, points), sum_j term(ops, x_j, s_j) for all pairs; without points, for each row with itself.
     """
 
     library: Any = None  # a module with the functions that a target does not define itself
-    largest: float  # the largest number
-    smallest: float  # the smallest number with full precision
+    largest: float  # the largest number of the target's dtype
+    smallest: float  # the smallest number of that dtype with full precision
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.library, name)
@@ -60,7 +60,7 @@ class Ops:
         return x
 
     def squares(self, rows: Any, *, keep: bool = False) -> Any:
-        """|x|^2 of every row, (n,) or, to keep the axis, (n, 1)."""
+        """|x|^2 of every row: (n,), or (n, 1) if the axis is kept."""
         return self.sum(rows * rows, keep)
 
     def products(self, rows: Any, points: Any, factor: float = 1.0) -> Any:

@@ -61,8 +61,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted estimator of this package, or scikit-learn Pipeline
-        Its kernel must be a named one: a callable kernel is code, which a model file cannot hold.  A pipeline may
-        hold, besides our estimators, scikit-learn's scalers, encoders, imputers, ColumnTransformer, PCA,
+        Its kernel is a named one or a kernel object: a function of yours is code, which a file cannot hold.  A pipeline
+        may hold, besides our estimators, scikit-learn's scalers, encoders, imputers, ColumnTransformer, PCA,
         TruncatedSVD, and linear and nearest-neighbour classifiers and regressors.
     path : str or path-like
 

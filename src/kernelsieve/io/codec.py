@@ -230,7 +230,7 @@ class Decoder:
     def _csr(self, parts: dict[str, Any]) -> Any:
         data, indices, indptr = (self.decode(parts[part]) for part in ("data", "indices", "indptr"))
         for places in (indices, indptr):
-            # scipy checks by the sign of differences that pointers ascend: differences of unsigned numbers have none
+            # scipy takes the sign of differences to check that pointers ascend: unsigned numbers have no such sign
             if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype in (np.int32, np.int64)):
                 raise ModelFileError("places of sparse rows are not whole numbers")
         value = SPARSE[parts["container"]]((data, indices, indptr), shape=tuple(parts["shape"]))

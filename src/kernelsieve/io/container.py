@@ -193,7 +193,7 @@ try:
 except ImportError:  # Windows: leftovers stay, because there is no lock to tell whether they are in use
     fcntl = None  # type: ignore[assignment]
 
-NAME_LENGTH = 40  # the temporary name keeps this many characters of the name, so that it is not too long
+NAME_LENGTH = 40  # the temporary name keeps this many characters of the file's name, so that it is not too long
 
 
 @contextlib.contextmanager
@@ -202,7 +202,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     On any error, a full disk included, the temporary file is removed and the one at `path` stays as it was.  What
     killed processes left beside `path` is removed, too.  A link stays a link; a file keeps its permissions, and its
-    owner where the system allows it.  A file that is read-only for everyone is not replaced: someone meant it so.
+    owner where the system allows it.  A file that is read-only for everyone is not replaced, as its owner intended.
     """
     target = os.path.realpath(os.fsdecode(path))
     existing = _replaceable(target)

@@ -143,7 +143,7 @@ def checked_params(cls: Any, params: Any) -> BaseEstimator:
     except ValueError as error:  # scikit-learn's InvalidParameterError, and our own
         raise ModelFileError(f"parameters do not fit {cls.__name__}: {error}") from error
     device = params.get("device")
-    # two parameters for which scikit-learn's constraints allow values with which nothing works
+    # scikit-learn's constraints allow n_jobs=0 and unknown devices, with which nothing works
     if params.get("n_jobs") == 0 or not DEVICE.fullmatch("cpu" if device is None else device):
         raise ModelFileError(f"parameters do not fit {cls.__name__}: n_jobs or device")
     return model
@@ -167,7 +167,7 @@ class Class:
     cls: type
     layout: dict[str, str]
     taken: Callable[[Any], dict[str, Any]] | None = None  # gives a state that is not just `layout`'s attributes
-    built: Callable[[Any, dict[str, Any]], Any] | None = None  # fits an instance by the state
+    built: Callable[[Any, dict[str, Any]], Any] | None = None  # makes an unfitted instance a fitted one
 
     def parts(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters and state."""

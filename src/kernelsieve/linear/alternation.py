@@ -127,7 +127,7 @@ def _in_rows(
     support = None if penalty.support is None else penalty.support[:, used]
     columns = scatter.rows[:, used]  # (n, c): all other loadings are zero
     values, alpha = loadings.values[:, used], loadings.alpha
-    last: np.ndarray | None = None  # (k, n) scores, whose product with the rows are the images
+    last: np.ndarray | None = None  # (k, n) scores of the last loadings; times the rows they are the images
     converged, n_iter, seen = False, 0, axes @ scatter.rows.T
     while not converged and n_iter < stop.max_iter:
         found, prices = thresholded(penalty, seen @ columns, support)

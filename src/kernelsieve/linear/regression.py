@@ -138,7 +138,7 @@ def _penalised(
 
 
 def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray, guess: np.ndarray) -> np.ndarray:
-    """The loadings that are optimal if support and signs are those of `guess`; `guess` itself if there are none."""
+    """The loadings that are optimal if support and signs are those of `guess`; `guess` if that has no unique answer."""
     support = np.flatnonzero(guess)
     if not support.size or (l2 == 0 and support.size > scatter.n_rows):  # nothing to solve, or no unique solution
         return guess

@@ -165,7 +165,7 @@ def _upper_median(values: np.ndarray) -> np.ndarray:
 
 
 def nearest_half(distances: np.ndarray, n_components: int) -> np.ndarray:
-    """Numbers of the rows with the smallest distances: half of all rows, but enough for a plane."""
+    """Numbers of the rows with the smallest distances: half of all rows, or as many as a plane needs."""
     count = max(len(distances) // 2, min(n_components + 1, len(distances)))
     return np.argpartition(distances, count - 1)[:count]
 
