@@ -55,7 +55,7 @@ def check_output(
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise Refused(f"{path} is what the command reads: it would be lost. Give another name")
     if kind == "model" and path.suffix.lower() in (*READABLE, ".gz"):
-        raise Refused(f"a model is no {path.suffix} file: give a name such as {path.stem}.ks")
+        raise Refused(f"a model is not a {path.suffix} file: give a name such as {path.stem}.ks")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
@@ -183,8 +183,7 @@ def _write_csv(file: Any, frames: Iterable[Any], separator: str) -> int:
         unwritten = [name for name, kind in frame.schema.items() if kind.is_nested() or kind == pl.Binary]
         if unwritten:
             raise TableError(
-                f"CSV has no place for lists and bytes, as column {unwritten[0]!r} holds: leave it out, or "
-                "write .parquet"
+                f"CSV cannot hold lists or bytes, and column {unwritten[0]!r} has them: leave it out, or write .parquet"
             )
         text = frame.write_csv(separator=separator, include_header=number == 0)
         file.write(text.encode())

@@ -199,7 +199,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         warn(
             f"float32 rows are too coarse for {told}: values vary little against their size, and rounding them costs "
             f"about {100 * cost:.2g} % of the scores. Take dtype='float64', unless the values are "
-            "whole numbers or float32 where they come from"
+            "whole numbers or come as float32 anyway"
         )
 
 

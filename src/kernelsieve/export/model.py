@@ -321,7 +321,7 @@ def not_ours(model: Any) -> str:
     """The error message that this model cannot be exported, with a list of what can."""
     return (
         f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
-        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"
+        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress turns a KernelPCA of theirs into one"
     )
 
 

@@ -170,7 +170,7 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     """Convert a pipeline that is more than scalers and a model of ours with skl2onnx."""
     if wanted != ("scores",):
         raise ExportError(
-            f"outputs={wanted!r} are of a pipeline that ends in a model of kernelsieve, after scalers alone: this one "
+            f"outputs={wanted!r} can be had of a pipeline of scalers that ends in a model of kernelsieve: this one "
             f"ends in {type(pipeline.steps[-1][1]).__name__} and has that step's outputs"
         )
     register_onnx_converters()

@@ -154,14 +154,14 @@ class Encoder:
         if isinstance(one, SCALARS):
             return self.encode(one, name)
         raise TypeError(
-            f"{self.owner} cannot be saved: {name} holds a {type(one).__name__}, and of rows that are objects a model "
-            "file holds strings, bytes and numbers: pickle the model"
+            f"{self.owner} cannot be saved: {name} holds a {type(one).__name__}, but rows that are objects can only be "
+            "strings, bytes or numbers in a model file: pickle the model"
         )
 
     def _dtype(self, value: Any, name: str) -> str:
         dtype = str(value.dtype.newbyteorder("<").str)
         if dtype not in FILE_DTYPES:
-            raise TypeError(f"{self.owner} cannot be saved: {name} has dtype {value.dtype}, which no model file holds")
+            raise TypeError(f"{self.owner} cannot be saved: {name} has dtype {value.dtype}, which a file cannot hold")
         return dtype
 
 

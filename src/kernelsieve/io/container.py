@@ -128,7 +128,7 @@ def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         _check_stored(archive, os.fstat(file.fileno()).st_size)
         # 32 MB of JSON hold the names of a million columns, and a pipeline of dozens of steps has hundreds of arrays
         if members[HEADER].file_size > 2**25 or len(members) > 10_000:
-            raise ModelFileError("its header is larger, or its arrays are more, than those of any model: refused")
+            raise ModelFileError("its header is larger than that of any model, or it has more arrays: refused")
         data = archive.read(HEADER)
         n_values = sum(data.count(mark) for mark in (b",", b"[", b"{"))
         n_bytes = sum(info.file_size for info in members.values()) - len(data)
@@ -147,7 +147,7 @@ def _check_stored(archive: zipfile.ZipFile, size: int) -> None:
     infos = archive.infolist()
     stored = all(i.compress_type == zipfile.ZIP_STORED and i.file_size == i.compress_size for i in infos)
     if not stored or sum(i.file_size for i in infos) > size or len({i.filename for i in infos}) < len(infos):
-        raise ModelFileError("members are compressed or overlap, as kernelsieve never writes them: refused")
+        raise ModelFileError("members are compressed or overlap, which kernelsieve never writes: refused")
 
 
 def _read_header(data: bytes) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
         raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
     numbers = value.data if sparse else value
     if kind == "positive" and not np.all(numbers >= 0):  # NaN fails the comparison
-        raise ModelFileError(f"damaged model file: {name} holds numbers below zero, or none")
+        raise ModelFileError(f"damaged model file: {name} holds negative numbers or NaN")
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
     # no fit produces larger numbers, because their squares overflow; NaN fails the comparison, too

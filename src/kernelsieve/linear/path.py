@@ -116,7 +116,7 @@ def sparse_pca_path(
 def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
     if np.ndim(alphas) == 0:
         if alpha_scale == "absolute":
-            raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number says no scale')
+            raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number alone implies no scale')
         return np.geomspace(1.0, 0.01, whole_number("alphas", alphas, 1, MOST_POINTS))
     grid = np.sort(some_numbers("alphas", alphas, "a whole number, or a sequence of finite numbers"))[::-1]
     if not np.isfinite(grid).all() or grid[-1] < 0:
