@@ -204,7 +204,7 @@ class _Batch:
         self.n_items = n_items
         self.within = within  # the batch whose item asked for this one
         self.waiting: deque[tuple[Any, SimpleQueue[Any]]] = deque()
-        self.permits = deque(range(n_threads))  # as many as items may be computed at the same time
+        self.permits = deque(range(n_threads))  # one for each item that may be computed at the same time
 
     @property
     def wanted(self) -> bool:

@@ -96,7 +96,7 @@ def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
     mean = float(np.mean(np.diagonal(normal)))
     if mean < 1e-200:  # points so far from all rows explain nothing, and dividing by their kernel values would overflow
         return np.zeros_like(right)
-    return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # solvable if points coincide, too
+    return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # the ridge is for points that coincide
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class ExportError(ValueError):
 
 
 class Step:
-    """A function of rows.  Its arrays are fields, so that torch can hold them as tensors in their place."""
+    """A function of rows.  Its arrays are fields, so that torch can replace them by tensors."""
 
     def __call__(self, ops: Any, rows: Any) -> Any:
         """The rows after this step."""
@@ -153,7 +153,7 @@ VALUE, IS_GAP = -1, -2  # tests of a Spread that are not codes of labels
 
 @dataclass(frozen=True)
 class Spread(Step):
-    """Output k of input s = source_k: x_s itself (VALUE), or 1 where x_s is NaN (IS_GAP) or the code test_k, else 0."""
+    """Output k, with s = source_k: x_s itself (VALUE); or 1 if x_s is NaN (IS_GAP), or is the code test_k, else 0."""
 
     columns: tuple[InputColumn, ...]  # of the rows that come in
     source: np.ndarray  # (q,) int

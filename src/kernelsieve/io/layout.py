@@ -10,7 +10,7 @@ A class says in `_file_layout` what `fit` leaves in it: the name of each attribu
     "float[*]"                          of any length
     "int=d"                             a number that is a size: every "d" of the layout must equal it
     "KernelExpansion[m, p, M]"          a record, with the sizes of its own layout in their order
-    "list"  "dict"  "empty"             plain data; a list of nothing
+    "list"  "dict"  "empty"             plain data; "empty" is an empty list
     "float[M]~"                         NaN and infinity may be in it
     "RidgeMap[M, d]?"                   or None
     "... optional"                      may be absent

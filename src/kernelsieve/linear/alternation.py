@@ -60,7 +60,7 @@ class SparseSolution:
     converged: bool
 
     def objective(self, scatter: Scatter, l2: float) -> float:
-        """The objective above; for infinite l2 that of its limit,  sum_j |b_j|^2 - 2 a_j'S b_j + alpha_j |b_j|_1."""
+        """The objective (see the top); for infinite l2 its limit,  sum_j |b_j|^2 - 2 a_j'S b_j + alpha_j |b_j|_1."""
         fit = -2 * float(np.vdot(self.axes, self.images))
         size = float(np.vdot(self.loadings, self.loadings))
         price = float(self.alpha @ np.abs(self.loadings).sum(axis=1))
@@ -169,7 +169,7 @@ def polar(rows: np.ndarray) -> np.ndarray:
 def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
     """gram^-1/2, symmetric; None if that costs too many digits."""
     values, vectors = np.linalg.eigh(gram)
-    if not values[0] > 1e-4 * values[-1]:  # up to here, squaring the singular values costs at most four digits
+    if not values[0] > 1e-4 * values[-1]:  # above it, squared singular values lose at most four digits
         return None
     return (vectors / np.sqrt(values)) @ vectors.T
 

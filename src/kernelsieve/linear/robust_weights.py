@@ -102,7 +102,7 @@ class RobustWeights:
 
 def warn_if_many(share: float) -> None:
     """Warn if weights exclude such a large share of the rows that they cannot be trusted."""
-    if share > 1 / 3:  # more than this would look the same if outliers were the majority
+    if share > 1 / 3:  # with more, outliers may be the majority, which looks the same
         warn(
             f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed places. "
             "Look at weights_, or at the rows themselves"
