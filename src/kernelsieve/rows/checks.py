@@ -1,16 +1,17 @@
 """Checks where rows enter: numbers that are finite and can be squared, weights, and a precomputed gram.
 
 Kernels square the rows' differences, and moments and solvers multiply variances with each other.  The size of the
-numbers is therefore checked here, and nowhere else:
+numbers is therefore checked once, in this module:
 
     |x|              <= 1e60 (float32: 1e15)     so that |x|^2, and products of two variances, are finite
-    largest spread   >= 1e-60 (float32: 1e-15)   of a column, so that its square does not underflow
+    largest spread   >= 1e-60 (float32: 1e-15)   over all columns, so that its square does not underflow
 
 Rows outside these limits are refused, and the error names the column to rescale.  Within them the result does not
 depend on the unit of the rows.
 
-A precomputed gram must be square and symmetric.  Half of a gram, or kernel values between two sets of rows, would be
-read as another kernel, and as a different one by each solver: some use one triangle, others the symmetric part.
+A precomputed gram must be square and symmetric.  From any other matrix, such as one triangle of a gram or the kernel
+values between two sets of rows, solvers would compute different models: some read one triangle, others the symmetric
+part.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from ..kernels.base import dense
 from ..threads import block_rows, row_ranges
 
 FIRST_GAP_ROWS = 10_000  # rows searched at a time for the first NaN
-FAR_FROM_ONE = 1e6  # numbers between its inverse and this are used without rescaling
-LARGEST = {4: 1e15, 8: 1e60}  # by the bytes of a number
-SMALLEST = {4: 1e-15, 8: 1e-60}
-# |k(x, y) - k(y, x)|, as a share of the largest kernel value, that counts as rounding, by the bytes of a number.
+FAR_FROM_ONE = 1e6  # rows whose largest number lies between 1 / FAR_FROM_ONE and FAR_FROM_ONE are not rescaled
+LARGEST = {4: 1e15, 8: 1e60}  # the largest number allowed; the key is the size of the dtype in bytes
+SMALLEST = {4: 1e-15, 8: 1e-60}  # the smallest spread allowed, with the same keys
+# Differences |k(x, y) - k(y, x)| up to this share of the largest kernel value count as rounding; keys as in LARGEST.
 ASYMMETRY = {4: 1e-3, 8: 1e-6}
 
 
@@ -59,10 +60,10 @@ class NotFiniteError(ValueError):
 
 @contextmanager
 def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
-    """Add to an error about NaN or infinity the first row and column of X that holds one, if X is in memory.
+    """Add to an error about NaN or infinity the row and column of the first such value, if X is in memory.
 
-    Blocks and samples are checked while they are in the cache, and do not know their position in X; only after an
-    error is X searched.
+    The checks see blocks and samples while these are in the cache, without their position in X.  So X is searched for
+    the position only after an error.
     """
     try:
         yield
@@ -71,7 +72,7 @@ def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
 
 
 def with_first_gap(error: Exception, X: Any, names: Any = None) -> Exception:
-    """The error with the first row and column of X that holds NaN or infinity; the error itself if none does."""
+    """The error, extended by the row and column of the first NaN or infinity in X; unchanged if X has none."""
     place = _first_gap(X)
     if place is None:
         return error
@@ -85,7 +86,7 @@ def with_first_gap(error: Exception, X: Any, names: Any = None) -> Exception:
 
 
 def _first_gap(X: Any) -> tuple[int, int] | None:
-    """Row and column of the first number that is not finite; None if none is, or X is no array or pandas frame."""
+    """Row and column of the first number that is not finite; None if all are, or X is not an array or pandas frame."""
     if scipy.sparse.issparse(X):
         entries = X.tocoo()
         bad = np.flatnonzero(~np.isfinite(entries.data))
@@ -104,7 +105,7 @@ def _first_gap(X: Any) -> tuple[int, int] | None:
 def finite(block: Array) -> Array:
     """Return the block unchanged if its numbers are finite and can be squared, else raise.
 
-    On a block that is about to be used, this costs a read from the cache, not from memory.
+    If the block is used right before or after, it is in the cache, and the check needs no read from memory.
     """
     values = block.data if scipy.sparse.issparse(block) else block
     if values.dtype == object or 0 in values.shape or within(values, LARGEST[itemsize(values)]):
@@ -120,8 +121,8 @@ def finite(block: Array) -> Array:
 
 
 def finite_rows(block: Array, start: int) -> Array:
-    """`finite` for a block whose first row has number `start`: an error names its rows, and the first that is not
-    finite."""
+    """`finite` for a block whose first row has number `start`; an error names the block's rows and the first NaN or
+    infinity in them."""
     try:
         return finite(block)
     except ValueError as error:
@@ -134,12 +135,12 @@ def finite_rows(block: Array, start: int) -> Array:
 class FiniteCheck:
     """A check of every block during a pass: its numbers must be finite and small enough to be squared.
 
-    On the host a block is checked at once.  On a device the sum of its numbers is checked after the pass: to look at a
-    value earlier, the host would have to wait for the device.
+    On the host a block is checked at once.  On a device only the sum of each block is computed, and the sums are
+    checked after the pass: reading a value earlier would make the host wait for the device.
     """
 
     def __init__(self) -> None:
-        self._sums: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
+        self._sums: list[tuple[int, int, Array]] = []  # first row, last row + 1, and sum of each block
 
     def __call__(self, block: Array, start: int) -> Array:
         """The block, whose first row has number `start`, unchanged."""
@@ -157,7 +158,7 @@ class FiniteCheck:
         return namespace(block).sum(block)
 
     def finish(self) -> None:
-        """Name the rows of the first block that holds NaN or infinity."""
+        """Raise if a block on a device held NaN or infinity; the error names the rows of the first such block."""
         if not self._sums:
             return
         xp = namespace(self._sums[0][2])
@@ -170,8 +171,8 @@ class FiniteCheck:
 def within(values: Array, limit: float) -> bool:
     """Whether all values lie between -limit and limit; False if one is NaN."""
     if is_numpy(values):
-        # One product by BLAS usually decides it; half the square leaves room for its rounding.  Other dtypes are left
-        # out: a sum of float16 values, say, would overflow.
+        # If the sum of squares (one BLAS call) is below limit^2, so is every square; the factor 1/2 allows for
+        # rounding.  Only float32 and float64 are tested like this: in float16, for example, the sum would overflow.
         if values.flags.c_contiguous and values.dtype in FLOATS and np.vdot(values, values) < limit**2 / 2:
             return True
         return float(values.max()) <= limit and float(values.min()) >= -limit
@@ -179,14 +180,17 @@ def within(values: Array, limit: float) -> bool:
 
 
 def unit_of(rows: Array) -> float:
-    """A power of two in which the numbers are of order one; 1 if they are within FAR_FROM_ONE of it."""
+    """A power of two; divided by it, the largest number is of order one.  It is 1 where FAR_FROM_ONE allows."""
     values = rows.data if scipy.sparse.issparse(rows) else rows
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     return 1.0 if largest < SMALLEST[8] else unit_of_variances(largest**2)
 
 
 def unit_of_variances(largest: float) -> float:
-    """The unit of rows whose largest variance is given: in its square, variances are of order one, and exact."""
+    """The unit of rows whose largest variance is given: divided by its square, variances are of order one.
+
+    The unit is a power of two, so the division is exact.
+    """
     if largest == 0 or FAR_FROM_ONE**-2 < largest < FAR_FROM_ONE**2:
         return 1.0
     return 2.0 ** round(math.log2(largest) / 2)
@@ -221,7 +225,7 @@ def check_spread(rows: Array) -> None:
         xp = namespace(rows)
         spread = to_numpy(xp.max(rows, axis=0) - xp.min(rows, axis=0))
     what = "varies by"
-    if not spread.any():  # All rows are equal: then kernels depend on the length of that one row.
+    if not spread.any():  # all rows are equal, so kernel values depend only on the length of that one row
         what = "is away from zero by"
         spread = np.abs(to_numpy(dense(rows[:1, :])).ravel())
     column = int(np.argmax(spread))
@@ -251,8 +255,8 @@ def asymmetry(gram: Array) -> str | None:
     values = gram.data if scipy.sparse.issparse(gram) else gram
     allowed = ASYMMETRY[itemsize(values)] * _largest(values)
     n = gram.shape[0]
-    for rows in row_ranges(n, block_rows(n, n, itemsize(values))):  # no second matrix of the gram's size is made
-        # Entries below the diagonal against their mirror images.  A NaN passes here and is refused later by `finite`.
+    for rows in row_ranges(n, block_rows(n, n, itemsize(values))):  # in blocks, to need no second matrix of this size
+        # Compare entries below the diagonal with their mirror images.  A NaN passes here; `finite` refuses it later.
         with np.errstate(invalid="ignore"):
             apart = abs(gram[rows, : rows.stop] - gram[: rows.stop, rows].T)
         if _largest(apart) > allowed:

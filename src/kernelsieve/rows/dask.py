@@ -1,15 +1,15 @@
 """Rows in dask arrays and dataframes: sampled, summed up and transformed by the workers that hold them.
 
-One task for each chunk computes its sum; a tree of tasks adds the sums up, `FAN_IN` at a time, so that one sum reaches
-the client however many chunks there are.  What the sum needs (points, whitening) is sent to the workers once.  The
-active scheduler runs the tasks: threads by default, or a cluster if there is a client, which also repeats the tasks of
-a worker that is lost.  A chunk may be recomputed on every pass; its fingerprint is taken each time, and a changed
-chunk is an error.
+One task for each chunk computes its sum; a tree of tasks adds the sums up, `FAN_IN` at a time, so that the client
+receives a single sum however many chunks there are.  The arrays that all these tasks need (points, whitening) are sent
+to the workers once.  The active scheduler runs the tasks: threads by default, or a cluster if there is a client; a
+cluster repeats the tasks of a worker that is lost.  dask may recompute a chunk on every pass, so its fingerprint is
+taken each time, and a chunk that has changed is an error.
 
-With a device, every worker copies its chunks to its own: with one worker for each GPU, all GPUs work.  Chunks that are
-arrays of torch or cupy are processed on their device.  Only numpy arrays are sent: points and whitening to the
-workers; m x m sums, sampled rows and scores back.  The client chooses points, on its device of that name if it has
-one, otherwise on its cores.
+If a device is given, every worker copies its chunks to its own device: with one worker for each GPU, all GPUs work.
+Chunks that are arrays of torch or cupy are processed on their device.  Only numpy arrays travel: points and whitening
+to the workers; m x m sums, sampled rows and scores back.  The client chooses points, on its own device of that name if
+it has one, otherwise on its CPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .streams import PassFingerprint, fingerprint, fingerprint_of, same_columns
 
 Record = TypeVar("Record")
 
-FAN_IN = 8  # results added up in one task
+FAN_IN = 8  # number of results that one task adds up
 
 
 class DaskRows(Rows):
@@ -54,13 +54,13 @@ class DaskRows(Rows):
         least: int = 2,
     ) -> None:
         self.names, self.array = _as_array(X)
-        self.device = device  # of the workers'
+        self.device = device  # name of the workers' device; None if they compute on the CPU
         self.merge_copies = merge_copies
         self.weights = weights
         self.n_features = int(self.array.shape[1])
         self.single_precision = self.array.dtype == np.float32
         self._blocks = list(self.array.to_delayed().ravel())
-        self._fingerprints: dict[int, PassFingerprint] = {}  # fingerprints of chunks, by number
+        self._fingerprints: dict[int, PassFingerprint] = {}  # by the number of the chunk
         lengths = self.array.chunks[0]
         if np.isnan(lengths).any():
             import dask
@@ -117,7 +117,7 @@ class DaskRows(Rows):
 
 
 class DaskDeviceRows(DeviceRows):
-    """Dask rows on devices: the sample goes to the client's device, sums and values are computed on the workers'."""
+    """Dask rows on devices: sums and values are computed on the workers' devices, the sample is on the client's."""
 
     rows: DaskRows
 
@@ -130,7 +130,7 @@ class DaskDeviceRows(DeviceRows):
 
 
 def on_devices(X: Any, weights: np.ndarray | None, name: str, *, merge_copies: bool) -> Rows:
-    """Dask rows to be summed up on the workers' devices of that name; nothing is read before the device is checked."""
+    """Dask rows to be summed up on the workers' devices of that name; the name is checked before anything is read."""
     named_device(name)
     rows = DaskRows(X, weights, merge_copies=merge_copies, device=name)
     try:
@@ -150,7 +150,7 @@ def added_up(parts: list[Any]) -> Any:
 
 
 def _computed(tasks: list[Any]) -> tuple[Any, ...]:
-    """The tasks' results, by whatever scheduler is active."""
+    """The tasks' results, computed by the active scheduler."""
     import dask
 
     try:
@@ -169,7 +169,7 @@ def lazily(
 ) -> Any:
     """function(rows), `width` numbers for each row, as a lazy dask array chunked like X; its columns are checked now.
 
-    With a device every worker computes on its own; the resulting chunks are numpy arrays.
+    If a device is given, every worker computes on its own device; the resulting chunks are numpy arrays.
     """
     if device is not None:
         named_device(device)
@@ -186,8 +186,8 @@ def lazily(
 
 
 def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
-    """Column names where there are any, and a dask array of floats whose rows are whole."""
-    if not hasattr(type(X), "ndim"):  # a Delayed has any attribute, but its class does not
+    """Column names (None for an array), and a dask array of floats in which no chunk holds only a part of its rows."""
+    if not hasattr(type(X), "ndim"):  # on the class, because a Delayed object seems to have any attribute
         raise TypeError(f"a dask array or dataframe is needed, not a dask {type(X).__name__}")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead")
@@ -203,7 +203,7 @@ def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
 
 
 def _numeric_frame(frame: Any) -> Any:
-    """The dataframe with columns of floats, float32 where they all are."""
+    """The dataframe with all columns as floats: float32 if all are float32, otherwise float64."""
     text = [str(name) for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"]
     if text:
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} of the dask dataframe are not numeric: drop them")
@@ -223,7 +223,7 @@ def moved(record: Record, move: Callable[[Array], Array]) -> Record:
 
 
 def worker_device(name: str) -> Any:
-    """The torch device of that name on this worker; an error names the worker that has none."""
+    """The torch device of that name on this worker; if it has none, the error names the worker."""
     try:
         return checked_device(name)
     except (ImportError, ValueError) as error:
@@ -240,12 +240,12 @@ def _this_worker() -> str:
         from distributed import get_worker
 
         return f"the dask worker {get_worker().address}"
-    except (ImportError, ValueError):  # another scheduler, whose only worker is this process
+    except (ImportError, ValueError):  # another scheduler, which works in this process
         return "the process that works on the dask chunks"
 
 
 def on_worker(block: Any, device: str | None) -> Array:
-    """The rows of a chunk: where they are if they are on a device, else on the device of that name."""
+    """The rows of a chunk on the device of that name; without a name, and for cupy arrays, where they are."""
     if scipy.sparse.issparse(block):
         raise TypeError(SPARSE_CHUNKS)
     if not is_foreign(block):
@@ -262,8 +262,7 @@ def on_worker(block: Any, device: str | None) -> Array:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Requirements on a chunk: its number of rows, the columns of the other chunks, and no change since
-    the last pass."""
+    """What a chunk must be: its row numbers, its number of columns, and its fingerprint of the last pass."""
 
     start: int
     stop: int
@@ -294,13 +293,13 @@ def _fingerprint_there(rows: Array, start: int) -> PassFingerprint:
 
 
 def chunk_rows(chunk: Chunk, block: Any, chosen: np.ndarray) -> tuple[np.ndarray, PassFingerprint]:
-    """Some rows of a chunk, and its fingerprint."""
+    """The chosen rows of a chunk, and the fingerprint of the chunk."""
     rows, found = chunk.check(block)
     return to_numpy(take_rows(rows, chosen)), found
 
 
 def chunk_sum(summand: Summand, chunk: Chunk, block: Any, weights: np.ndarray | None) -> Any:
-    """The sum over a chunk."""
+    """The summand's sum over the rows of a chunk."""
     rows = chunk.check(block)[0]
     if not is_foreign(rows):
         return summand.over(rows, weights, 1)
@@ -308,6 +307,6 @@ def chunk_sum(summand: Summand, chunk: Chunk, block: Any, weights: np.ndarray | 
 
 
 def chunk_values(block: Any, function: Callable[[Array], Array], device: str | None) -> np.ndarray:
-    """function(rows) of a chunk."""
+    """function(rows) for the rows of a chunk, as a numpy array."""
     rows = on_worker(block, device)
     return to_numpy(function(finite(rows))) if is_foreign(rows) else function(rows)

@@ -1,10 +1,11 @@
 """Passes over rows on an accelerator, through the array namespace.
 
-An accelerator needs few, large operations and no waiting: blocks are as large as memory allows, sums stay on the
-device until the pass is over, and only then is it checked that all rows were finite.  If memory runs out, the pass is
-repeated with smaller blocks.
+An accelerator is fast with few, large operations and when the host does not wait for it.  So blocks are as large as
+memory allows, sums stay on the device until the pass is over, and only then does the host check that all rows were
+finite.  If memory runs out, the pass is repeated with smaller blocks.
 
-Rows on the host (`device="cuda"`) are copied block by block on a separate stream, each while the last is processed.
+Rows on the host (`device="cuda"`) are copied block by block on a separate CUDA stream, so that one block is copied
+while the block before it is processed.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, rows_on_device, with
 from .sampling import SampledRows
 from .streams import StreamRows
 
-PINNED_BYTES = 2**25  # of each of two buffers: quickly pinned, and large enough to keep the bus busy
+PINNED_BYTES = 2**25  # size of each of two pinned buffers: small enough to pin quickly, large enough to fill the bus
 
 
 def copied_blocks(
     blocks: Iterable[tuple[int, Array]], n_columns: int, halvings: int, device: Any, n_rows: int | None = None
 ) -> Iterator[tuple[int, Array]]:
-    """Blocks on a torch device, cut or joined to a suitable size, each copied while the last is processed.
+    """Blocks on a torch device, cut or joined to a suitable size; one is copied while the one before is processed.
 
-    `n_rows`: their total number, if known.
+    `n_rows` is the total number of rows, if it is known; blocks then have nearly equal size.
     """
     copier = _Copier(device)
     first, target, filled = 0, None, 0
@@ -60,7 +61,7 @@ def copied_blocks(
 
 
 class _Copier:
-    """Copies host rows to a device; to CUDA through pinned memory, on a separate stream."""
+    """Copies rows from the host to a device; for CUDA through pinned memory, on a separate stream."""
 
     def __init__(self, device: Any) -> None:
         import torch
@@ -77,7 +78,7 @@ class _Copier:
         return self.torch.cuda.stream(self.copying) if self.asynchronous else nullcontext()
 
     def room(self, shape: tuple[int, int], dtype: Any) -> Any:
-        """Memory on the device."""
+        """Uninitialised memory on the device, to copy rows into."""
         dtype = self.torch.float32 if dtype == np.float32 else self.torch.float64
         with self._on_own_stream():
             return self.torch.empty(shape, dtype=dtype, device=self.device)
@@ -107,7 +108,7 @@ class _Copier:
         return self.torch.from_numpy(rows if readable else np.array(rows))
 
     def ready(self, target: Any) -> Any:
-        """This memory, after copies into it have finished."""
+        """This memory, which later work on the device uses only after the copies into it have finished."""
         if self.asynchronous:
             self.working.wait_stream(self.copying)
             target.record_stream(self.working)
@@ -115,7 +116,7 @@ class _Copier:
 
 
 def named_device(name: str) -> Any:
-    """The torch device of that name, which may be on another machine."""
+    """The torch device of that name; this machine need not have it, because it may be a worker's."""
     try:
         import torch
     except ImportError as error:
@@ -127,7 +128,7 @@ def named_device(name: str) -> Any:
 
 
 def checked_device(name: str) -> Any:
-    """The torch device of that name; an error if this machine has none."""
+    """The torch device of that name; raise if this machine does not have it."""
     device = named_device(name)
     import torch
 
@@ -139,7 +140,7 @@ def checked_device(name: str) -> Any:
 
 
 class DeviceRows(Rows):
-    """Training rows on the host, summed up on a device."""
+    """Training rows that lie on the host; passes over them are computed on a device."""
 
     def __init__(self, rows: Rows, device: Any) -> None:
         self.rows = rows
@@ -211,7 +212,7 @@ class DeviceRows(Rows):
 
 
 def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, device: Any) -> np.ndarray:
-    """function(rows), `width` numbers a row, of host rows, computed on a device."""
+    """function(rows), `width` numbers for each row, for rows on the host, computed on a device."""
 
     def attempt(halvings: int) -> np.ndarray:
         out = np.empty((X.shape[0], width), dtype=X.dtype)
@@ -222,7 +223,7 @@ def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, dev
         last = None
         for start, block in copied_blocks([(0, X)], X.shape[1] + width, halvings, device, len(X)):
             values = function(block)
-            if last is not None:  # only here does the host wait, while the next block is on its way
+            if last is not None:  # the host waits for these values only now, while the device copies the next block
                 fill(*last)
             last = start, values
         if last is not None:

@@ -1,12 +1,12 @@
-"""The one door for rows: whatever X is, its kind is recognised here, its values are checked, and it becomes `Rows`.
+"""Rows of every kind enter here: the type of X is recognised, its values are checked, and it becomes `Rows`.
 
 numpy, memmap, scipy.sparse, frames     one array, by scikit-learn's own checks
-torch, cupy                             one array, where it is
-lists for a kernel of objects           one array of objects
+torch, cupy                             one array, on the device where it is
+lists, for a kernel of objects          one array of objects
 lists, functions, datasets, zarr        blocks, read again on every pass
-dask                                    chunks, where they are
-any of the first and third + device=    copied to the device block by block
-dask + device=                          each chunk copied to the device of its worker
+dask                                    chunks, on the workers that hold them
+numpy, frames or blocks, with device=   copied to the device block by block
+dask, with device=                      each chunk copied to the device of its worker
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from .streams import StreamRows, same_columns
 class RowRules:
     """What an estimator requires of its rows."""
 
-    estimator: Any  # the estimator whose columns are set by the rows of its fit, and checked on all later rows
+    estimator: Any  # `fit` stores the columns of X in it; the columns of all later rows are checked against these
     kernel: Kernel
     batch_size: int | None = None
     device: str | None = None
     n_jobs: int | None = None
-    merge_copies: bool = True  # equal rows become one of their summed weight
+    merge_copies: bool = True  # whether equal rows become one row with their summed weight
 
     @classmethod
     def of(cls, estimator: Any, kernel: Kernel | None = None, *, merge_copies: bool = True) -> RowRules:
-        """What an estimator requires of the rows of a fit, or of rows for a model with this kernel."""
+        """The rules of an estimator; `kernel` is that of its fitted model, or None to use its `kernel` parameter."""
         batch_size, device, n_jobs = (getattr(estimator, name, None) for name in ("batch_size", "device", "n_jobs"))
         return cls(estimator, kernel or kernel_of(estimator.kernel), batch_size, device, n_jobs, merge_copies)
 
     @property
     def checks(self) -> dict[str, Any]:
-        """scikit-learn's checks, without NaN and infinity, which are searched for block by block in the cache."""
+        """Options of scikit-learn's checks; NaN and infinity are looked for later, while a block is in the cache."""
         return {
             "accept_sparse": "csr",
             "accept_large_sparse": self.kernel.metric != "manhattan",  # scikit-learn's L1 distances need 32-bit indices
@@ -76,13 +76,13 @@ class RowRules:
 
 
 def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
-    """Training rows, checked; the estimator's columns and their names are set if they are known already."""
+    """Training rows, checked; stores the columns in the estimator if they are known before a pass over the rows."""
     merge = rules.merge_copies and not rules.kernel.rows_only
     if rules.kernel.of_objects:
         objects = _objects(X, rules, least=2)
         settle_columns(rules.estimator, 1, None)
         return ArrayRows(objects, weights_of(objects, sample_weight), merge_copies=merge)
-    plain = isinstance(X, np.ndarray)  # the usual case, in which nothing else has to be checked
+    plain = isinstance(X, np.ndarray)  # the usual case, which needs no test for dask and streams
     if not plain and is_dask(X):
         from .dask import DaskRows, on_devices
 
@@ -113,7 +113,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
 
 
 def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
-    """Rows that are read in order, of whatever kind: for a fit, or for a fitted estimator."""
+    """Rows of any kind that will be read in order, either for a fit (`fits`) or by a fitted estimator."""
     if fits:
         return rows_of(X, rules)
     if not rules.kernel.of_objects and is_dask(X):
@@ -127,14 +127,14 @@ def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
 
 
 def in_blocks(X: Any, rules: RowRules) -> Stream | None:
-    """X as a stream that is read once, if it is rows in blocks; otherwise None."""
+    """X as a stream to be read once if X holds rows in blocks; otherwise None."""
     if rules.kernel.of_objects or isinstance(X, np.ndarray):
         return None
     return stream_of(X, rules.batch_size, once=True)
 
 
 def watched(X: Any, rules: RowRules, watch: Watch, *, once: bool = False) -> Any:
-    """X with a watch on every pass, where it is rows in blocks; anything else unchanged."""
+    """X as a stream that reports the progress of every pass to `watch`, if X holds rows in blocks; else X unchanged."""
     if rules.kernel.of_objects or isinstance(X, np.ndarray) or is_dask(X):
         return X
     stream = stream_of(X, rules.batch_size, once=once)
@@ -142,7 +142,7 @@ def watched(X: Any, rules: RowRules, watch: Watch, *, once: bool = False) -> Any
 
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Iterator[ArrayRows]:
-    """Some rows of a stream, or blocks of them, checked; the first ones determine the columns of all."""
+    """The next rows for `partial_fit`, checked, one block at a time; with `first`, they determine the columns."""
     stream = in_blocks(X, rules)
     if stream is None:
         yield _some_in_one(X, rules, sample_weight, first=first)
@@ -194,15 +194,17 @@ def new_rows(X: Any, rules: RowRules) -> Array:
 
 
 def _is_plain(X: Any, n_features: int, names: Any) -> bool:
-    """Whether `validate_rows` would return these rows unchanged: its checks take longer than transforming one row."""
+    """Whether `validate_rows` would return X unchanged; it is then skipped, as it is slower than transforming a row."""
     if type(X) is not np.ndarray or X.ndim != 2 or names is not None:
         return False
     return X.dtype in FLOATS and X.dtype.isnative and X.shape[0] > 0 and X.shape[1] == n_features
 
 
 def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: int) -> Any:
-    """What `function` makes of the rows, `width` numbers for each: as an array, block by block if the rows come in
-    blocks, and as a dask array, computed when it is needed, if they are one.
+    """function(rows), `width` numbers for each row.
+
+    The result is an array; for rows in blocks, an iterator over the results of the blocks; for a dask array, a lazy
+    dask array.
     """
     if rules.kernel.of_objects:
         return function(_objects(X, rules))
@@ -233,13 +235,13 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
             try:
                 values = _mapped_array(block, rules, function, width)
             except (NotFiniteError, ScaleError):
-                finite_rows(block, start)  # its error names the row
+                finite_rows(block, start)  # raises an error that also names the row
                 raise
             yield rows.kind.given_back(values)
 
 
 def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:
-    """Rows that are objects, for kernels of objects."""
+    """X as rows of objects, for kernels of objects; `least` is the smallest number of rows allowed."""
     if rules.device is not None:
         raise ValueError("a kernel of objects is computed on the host: give device=None")
     rows, kernel = object_rows(X, least), rules.estimator.kernel
@@ -251,7 +253,7 @@ def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:
 
 
 def _array(X: Any, rules: RowRules) -> Array:
-    """Training rows in one array of the host."""
+    """Training rows on the host as one array, checked."""
     X = validate_rows(rules.estimator, X, ensure_min_samples=2, **rules.checks)
     if scipy.sparse.issparse(X):
         X = canonical(finite(X))
@@ -261,7 +263,7 @@ def _array(X: Any, rules: RowRules) -> Array:
 
 
 def _foreign(X: Array, rules: RowRules) -> Array:
-    """Training rows of another array library, checked where they are."""
+    """Training rows of another array library, checked on the device where they are."""
     X = _foreign_floats(X, least=2)
     if rules.kernel.precomputed:
         check_gram(X)
@@ -270,7 +272,7 @@ def _foreign(X: Array, rules: RowRules) -> Array:
 
 
 def settle_columns(estimator: Any, n_features: int, names: Any) -> None:
-    """Set `n_features_in_` and `feature_names_in_` where scikit-learn has not."""
+    """Set `n_features_in_` and `feature_names_in_` for rows that do not go through scikit-learn's validation."""
     estimator.n_features_in_ = int(n_features)
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
@@ -293,7 +295,7 @@ def _refuse_precomputed(rules: RowRules) -> None:
 
 
 def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | None:
-    """Weights of the rows of one array; enough of them must be positive."""
+    """The checked weights of the rows of one array; at least `least` of them must be positive."""
     if sample_weight is None:
         return None
     if is_foreign(X):
@@ -308,7 +310,7 @@ def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | 
 
 
 def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
-    """Weights of rows that have not been counted yet, checked as far as possible before the pass."""
+    """Weights of rows whose number is not known yet; everything but their number is checked."""
     if sample_weight is None:
         return None
     weights = check_array(on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight")
@@ -318,7 +320,7 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
 
 
 def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
-    """scikit-learn's `validate_data`; the error for text in a frame names the column and gives advice."""
+    """scikit-learn's `validate_data`, with clearer errors for text and gaps: see `text_columns_named`."""
     X = X if isinstance(X, np.ndarray) else on_host(collected(X))
     with text_columns_named(estimator, X):
         return validate_data(estimator, X, **checks)
@@ -326,7 +328,7 @@ def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
 
 @contextmanager
 def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
-    """Turn scikit-learn's error about text, gaps, or blocks where it wants one array, into one that gives advice."""
+    """Replace scikit-learn's error about text, gaps, or blocks in place of one array by an error that gives advice."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -354,14 +356,14 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
 
 
 def _first_text(X: Any) -> str | None:
-    """The first row of a list, an array or a column, where that is text; None where it is not."""
+    """The first element of a list, a 1-D array or a column if it is text; otherwise None."""
     one_column = isinstance(X, list | tuple) or (not is_frame(X) and getattr(X, "ndim", 0) == 1)
     first = next(iter(X), None) if one_column else None
     return str(first) if isinstance(first, str) else None
 
 
 def _text_columns(X: Any) -> str | None:
-    """Which column of a frame is not numeric and what it holds; None if all are."""
+    """Which columns of a frame are not numeric, and what they hold; None if all are numeric."""
     if not is_frame(X):
         return None
     block = block_of(X)

@@ -1,12 +1,13 @@
-"""Tables of any library as one kind of block: a matrix of numbers and codes of texts; or column by column for display.
+"""Tables of any library in two forms: a `Block` (a matrix of numbers, and texts as codes), or columns for display.
 
-What can be measured becomes a column of floats, NaN for missing values:
+Columns that can be measured become columns of floats, with NaN for missing values:
 
     numbers    unchanged                dates       days since 1970-01-01
     booleans   0 and 1                  durations   days;  times of day: hours
 
-Texts and categories become codes into a list of the different texts, -1 for missing values.  Frames of pandas, polars
-(lazy ones are collected) and arrow are read through narwhals, which scikit-learn 1.9 uses too; arrays need nothing.
+Texts and categories become codes, which index a list of the different texts; -1 is a missing value.  Frames of pandas,
+polars (lazy ones are collected) and arrow are read through narwhals, which scikit-learn 1.9 installs.  Arrays are read
+without it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..errors import quoted
 from ..threads import cached_property
 
 DAY = 86_400 * 10**6  # microseconds
-FEW_LEVELS = 10  # of a class on a page: each level has a colour of its own
+FEW_LEVELS = 10  # a class with at most this many levels is drawn with a colour for each level
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -46,13 +47,13 @@ class Block:
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]  # of each column: one of the five above
-    integers: tuple[bool, ...]  # whether the column's own type is an integer
-    numbers: np.ndarray  # (n_rows, number of columns of numbers, booleans or dates), in the order of the table
-    texts: dict[int, Texts]  # by column number
+    integers: tuple[bool, ...]  # of each column: whether its type in the table is an integer
+    numbers: np.ndarray  # (n_rows, n): the n columns of numbers, booleans and dates, in the order of the table
+    texts: dict[int, Texts]  # the columns of text, by column number
     library: str  # of the table: "pandas", "polars", "pyarrow" or "numpy"
-    others: dict[int, str]  # columns of another kind: what they hold
+    others: dict[int, str]  # for each column of kind OTHER, by number: the name of the type that it holds
     units: dict[int, str] = field(default_factory=dict)  # of durations and times of day, by column number
-    zoned: frozenset[int] = frozenset()  # columns of dates with a time zone, counted from 1970 in Greenwich
+    zoned: frozenset[int] = frozenset()  # numbers of the date columns with a time zone; their days are those of UTC
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +62,7 @@ class Block:
 
     @property
     def measured(self) -> np.ndarray:
-        """The numbers of the columns that `numbers` holds."""
+        """For each column of `numbers`, its position in the table."""
         return np.flatnonzero([kind in (NUMBER, BOOLEAN, DATE) for kind in self.kinds])
 
 
@@ -72,7 +73,7 @@ def is_frame(X: Any) -> bool:
 
 
 def collected(X: Any) -> Any:
-    """A lazy frame computed, a record batch as a table (which narwhals needs), anything else unchanged."""
+    """Compute a lazy frame, and turn a record batch into a table, as narwhals needs; return anything else unchanged."""
     if not is_frame(X) or type(X).__name__ not in ("LazyFrame", "RecordBatch"):
         return X
     if type(X).__name__ == "LazyFrame":
@@ -89,9 +90,9 @@ def column_names(model: Any, unnamed: str = "x") -> list[str]:
 
 
 def with_text_names(X: Any) -> Any:
-    """A frame whose columns have different texts as names; anything else unchanged.
+    """A frame with its column names converted to text, refused if two are the same; anything else unchanged.
 
-    pandas accepts anything as a name, numbers too, and both pandas and arrow accept one name twice.
+    In pandas a name can be any object, such as a number, and both pandas and arrow accept the same name twice.
     """
     if not is_frame(X):
         return X
@@ -105,7 +106,7 @@ def with_text_names(X: Any) -> Any:
         )
     if all(isinstance(name, str) for name in given):
         return X
-    renamed = X.copy(deep=False)  # only pandas has other names
+    renamed = X.copy(deep=False)  # X is a pandas frame: only there can a name be anything but text
     renamed.columns = names
     return renamed
 
@@ -135,7 +136,7 @@ def _from_array(X: Any) -> Block:
 def _narwhals() -> Any:
     try:
         import narwhals as nw
-    except ImportError as error:  # scikit-learn before 1.9 does not bring it
+    except ImportError as error:  # scikit-learn installs it only from version 1.9 on
         advice = "pip install narwhals"
         raise ImportError(f"tables of pandas, polars and arrow need narwhals: {advice}") from error
     return nw
@@ -152,7 +153,7 @@ def _from_frame(X: Any) -> Block:
     return replace(block, units=units, zoned=zoned)
 
 
-# A column: its kind, whether it holds integers, and its floats, its texts, or the name of what else it holds.
+# A column: its kind, whether its type is an integer, and its content: floats, Texts, or the name of another type.
 _Column = tuple[str, bool, Any]
 
 
@@ -169,7 +170,7 @@ def _assembled(names: tuple[str, ...], columns: Sequence[_Column], n_rows: int, 
 
 
 def _series(nw: Any, series: Any) -> _Column:
-    """One column of a frame."""
+    """One column of a frame: its kind, whether it holds integers, and its content."""
     dtype = series.dtype
     if dtype.is_numeric():
         single = dtype == nw.Float32
@@ -210,7 +211,7 @@ def _hours(values: Sequence[Any]) -> np.ndarray:
 
 
 def _objects(values: list[Any]) -> _Column:
-    """A column of Python objects: numbers or booleans if all values are, else texts."""
+    """A column of Python objects: numbers or booleans if all values are, OTHER if all are containers, else texts."""
     present = [value for value in values if not is_missing(value)]
     if not present:
         return NUMBER, False, np.full(len(values), np.nan)
@@ -225,7 +226,7 @@ def _objects(values: list[Any]) -> _Column:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is missing: pandas' NA and NaT are recognised by name, as pandas may not be installed."""
+    """Whether a value is None, NaN, or pandas' NA or NaT (recognised by name, as pandas may not be installed)."""
     return (
         value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
     )
@@ -237,9 +238,9 @@ def _whole_text(value: Any) -> str:
 
 
 def texts_of(values: Iterable[Any]) -> Texts:
-    """Texts as codes: every different text is processed once.
+    """Texts as codes; every different value is converted to text only once.
 
-    Half of a surrogate pair, which no frame and no file accepts, is written as an escape sequence.
+    An unpaired surrogate, which neither frames nor files accept, is replaced by its escape sequence.
     """
     numbers: dict[Any, int] = {}
     try:
@@ -248,7 +249,7 @@ def texts_of(values: Iterable[Any]) -> Texts:
         raise ValueError(
             f"a cell of a text column holds something else ({error}): give text, a number or a date in every cell"
         ) from None
-    labels: dict[str, int] = {}  # different values may have the same text, as 1 and "1" do
+    labels: dict[str, int] = {}  # different values, such as 1 and "1", can give the same text
     codes = [-1 if is_missing(value) else labels.setdefault(_whole_text(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))
 
@@ -273,7 +274,7 @@ class Column:
 
     @cached_property
     def levels(self) -> list[str]:
-        """The different values of a class: few in their natural order, many with the most frequent first."""
+        """The different values of a class: in natural order if they are few, else the most frequent first."""
         values, counts = np.unique([value for value in self.values if value is not None], return_counts=True)
         if len(values) <= FEW_LEVELS:
             return [str(value) for value in sorted(values, key=_natural)]
@@ -307,7 +308,7 @@ class Frame:
             self.names = names or [f"feature {place}" for place in range(self.n_columns)]
 
     def column(self, place: int, rows: np.ndarray) -> Column:
-        """One column of some rows."""
+        """Column number `place`, for the given rows."""
         if self._columns is not None:
             return _column_of_series(self.names[place], self._columns[:, int(place)][np.asarray(rows)])
         if scipy.sparse.issparse(self.table):
@@ -315,7 +316,7 @@ class Frame:
         return as_column(self.names[place], np.asarray(self.table[np.asarray(rows), int(place)]))
 
     def gather(self, rows: np.ndarray) -> Any:
-        """A table whose value in line i and column j is that of row rows[i, j]."""
+        """A table that holds, in row i and column j, the value of column j in row rows[i, j] of this table."""
         places = range(self.n_columns)
         if self._columns is not None:
             nw = _narwhals()
@@ -330,7 +331,7 @@ class Frame:
 def _column_of_series(name: str, series: Any) -> Column:
     nw = _narwhals()
     if getattr(series.dtype, "time_zone", None) is not None:
-        series = series.dt.replace_time_zone(None)  # as shown on a local clock
+        series = series.dt.replace_time_zone(None)  # a time is displayed as the clocks of its zone showed it
     kind, _, values = _series(nw, series)
     if kind == OTHER or series.dtype in (nw.Object, nw.Unknown):
         return as_column(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
@@ -355,7 +356,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
 
 
 def _as_people_read(name: str, kind: str, values: Any) -> Column:
-    """A column of a block for display: booleans and texts are classes, and missing values are None."""
+    """A column for display: booleans and texts become classes, in which a missing value is None."""
     if kind in (NUMBER, DATE):
         return Column(name, "date" if kind == DATE else "number", np.asarray(values, dtype=np.float64))
     texts = texts_of([None if v != v else str(bool(v)) for v in values.tolist()]) if kind == BOOLEAN else values

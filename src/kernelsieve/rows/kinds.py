@@ -1,10 +1,10 @@
-"""The kind of a block of rows: library, device, dtype and columns, which are the same for all blocks of a stream.
+"""The kind of a block of rows: library, device, dtype and columns, which must be the same for all blocks of a stream.
 
-numpy, memmap, scipy.sparse       as they are, integers and the like as float64
-torch on the host                 read as numpy's, where they lie
-torch and cupy on a device        where they are
-frames, record batches of arrow   as numpy's, with the names of their columns
-Python objects                    an array (n, 1) of them, which numerical code passes on without looking inside
+numpy, memmap, scipy.sparse       unchanged if float32 or float64, otherwise converted to float64
+torch on the host                 read as a numpy array, without a copy
+torch and cupy on a device        stay on the device
+frames, record batches of arrow   converted to a numpy array, with the names of their columns
+Python objects                    an array of shape (n, 1), which numerical code passes on without looking inside
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .frames import collected, is_frame
 
 @dataclass(frozen=True)
 class BlockKind:
-    """What a block of rows is."""
+    """The properties of a block of rows in which all blocks of a stream agree."""
 
     words: str  # library and device, for messages
     dtype: str  # float32 or float64
     n_features: int
-    from_torch: bool = False  # a tensor on the host, whose memory is read as numpy's
-    names: tuple[str, ...] | None = None  # of the columns, if the block has them
+    from_torch: bool = False  # whether the block was a tensor on the host, read as a numpy array
+    names: tuple[str, ...] | None = None  # of the columns, if the block has any
 
     def check_like(self, first: BlockKind, start: int, last: int) -> None:
-        """Refuse a block of the rows from `start` to `last` that is not what the first block is."""
+        """Raise unless this kind, of the block of rows `start` to `last`, agrees with that of the first block."""
         for ours, theirs, words in (
             (self.words, first.words, "are a {}, the first block is a {}: give blocks of one kind"),
             (self.n_features, first.n_features, "have {} columns, the first block has {}"),
@@ -55,10 +55,10 @@ class BlockKind:
 
 
 def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
-    """The kind of a block, and its rows as floats: a numpy array for data on the host, otherwise where they are.
+    """The kind of a block, and its rows as floats: a numpy or sparse array for data on the host, else on their device.
 
-    `copy`: the block will be overwritten while it is used, so it is copied.  On a device this is unnecessary, because
-    later operations there wait.
+    With `copy`, a block on the host is copied, because its source will overwrite it while it is in use.  On a device
+    this is unnecessary: operations there run in the order in which they were queued.
     """
     words, given = _words(block), block
     if from_torch := is_torch(block) and is_on_host(block):
@@ -68,7 +68,7 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
         return BlockKind(words, str(rows.dtype).removeprefix("torch."), int(rows.shape[1])), rows
     usual = type(block) is np.ndarray and block.ndim == 2 and block.shape[1] > 0
     if usual and block.dtype in FLOATS and block.dtype.isnative:
-        # scikit-learn's checks would find nothing, and take longer than the work on a small block
+        # scikit-learn's checks would change nothing, and on a small block would take longer than the work itself
         rows = np.array(block) if copy else block
         return BlockKind(words, rows.dtype.name, rows.shape[1], bool(from_torch)), rows
     names = None if from_torch else _get_feature_names(collected(given))
@@ -92,7 +92,7 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
 
 
 def _words(block: Any) -> str:
-    """Library and device of a block."""
+    """The library and device of a block in words, for messages."""
     if is_torch(block):
         return f"torch tensor on {block.device}"
     if array_api_compat.is_cupy_array(block):
@@ -107,7 +107,7 @@ def _words(block: Any) -> str:
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether numpy can read an array in place; not asked of subclasses of tensors, which may be anything."""
+    """Whether numpy can read an array in place; False for subclasses of Tensor, which may store anything."""
     if not is_torch(array):
         return not array_api_compat.is_cupy_array(array)
     import torch
@@ -116,7 +116,7 @@ def is_on_host(array: Any) -> bool:
 
 
 def floats_there(block: Array) -> Array:
-    """The rows of a block of another library, as floats, where they are."""
+    """The rows of a block of another array library as floats, on the device where they are."""
     xp = namespace(block)
     if "complex" in str(block.dtype):
         raise ValueError(f"Complex data not supported: a block has dtype {block.dtype}")
@@ -127,7 +127,7 @@ def floats_there(block: Array) -> Array:
 
 
 def object_rows(X: Any, least: int = 1) -> np.ndarray:
-    """A list, tuple, array or column of objects as rows: (n, 1), objects of one kind."""
+    """A list, tuple, array or column of objects of one kind as an array of rows, (n, 1)."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1] == 1:
         objects = X[:, 0].tolist()
     else:
@@ -136,18 +136,18 @@ def object_rows(X: Any, least: int = 1) -> np.ndarray:
         raise ValueError(f"X has {len(objects)} objects, at least {least} are needed")
     _check_kind(objects)
     rows = np.empty((len(objects), 1), dtype=object)
-    for number, one in enumerate(objects):  # a single assignment would turn lists of equal length into a table
+    for number, one in enumerate(objects):  # one by one, since numpy would turn lists of equal length into a table
         rows[number, 0] = one
     return rows
 
 
 def key_of(one: Any) -> Any:
-    """What identifies an object: its content if it is text or a number, otherwise its identity."""
+    """A key that is equal for equal objects: texts and numbers compare by value, all else by identity."""
     return one if isinstance(one, str | bytes | Real) else id(one)
 
 
 def check_like(rows: np.ndarray, known: np.ndarray) -> None:
-    """Refuse rows of another type than the model's: text for text, numbers for numbers, otherwise objects."""
+    """Refuse rows of another type than the model's points: both must be text, bytes, numbers, or other objects."""
     expected = _kind(known[0, 0])
     for number, one in enumerate(rows[:, 0]):
         if _kind(one) is not expected:
@@ -160,11 +160,11 @@ def _kind(one: Any) -> type:
 
 def _listed(X: Any) -> list[Any]:
     """The objects that X holds."""
-    # unlike a set, whose order is arbitrary, and a sparse matrix, which has a __len__ that raises
+    # A set is not accepted, because its order is arbitrary, nor a sparse matrix, whose __len__ raises.
     listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__")) and not issparse(X)
     if isinstance(X, str | bytes | dict) or not listed:
         raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them, in an order")
-    if hasattr(X, "columns"):  # a column of a frame holds objects; with several columns it would be a guess which
+    if hasattr(X, "columns"):  # of several columns, it would be a guess which one holds the objects
         if len(X.columns) != 1:
             raise ValueError(f"X is a frame of {len(X.columns)} columns: give the column that holds the objects")
         X = X[X.columns[0]]
@@ -179,7 +179,7 @@ def _listed(X: Any) -> list[Any]:
 
 
 def _check_kind(objects: list[Any]) -> None:
-    """Refuse objects of mixed types: a gap among strings, numbers among lists."""
+    """Refuse objects of mixed types, such as None among strings, or numbers among lists."""
     kinds: dict[type, int] = {}
     for number, one in enumerate(objects):
         if type(one) not in kinds:

@@ -1,17 +1,17 @@
-"""Priority sampling of a stream: every row draws a random priority, and the rows with the largest are kept.
+"""Priority sampling of a stream: every row draws a random priority, and the rows with the largest priorities are kept.
 
-A stream may forget at a rate c: a row of age a has exp(-c a) of its original weight.  A row of weight s that came at
-time t has the weight and the priority
+A stream may forget at a rate c: a row of age a counts with exp(-c a) times its original weight.  A row of weight s that
+arrived at time t has the weight w and the priority q,
 
     ln w = ln s + c t        ln q = ln w - ln u,    u uniform on (0, 1)
 
-both on a scale that grows with time, so that neither changes as the row grows old.  The R rows with the largest
-priorities are kept.  With tau the largest priority that was dropped, a kept row stands for max(w, tau) (Duffield, Lund
-& Thorup 2007), so that sums over the kept rows estimate sums over all.  If nothing is forgotten and all rows weigh the
-same, this is a uniform sample.
+Instead of lowering the weights of old rows, the weights of new rows grow with time, so w and q of a row never change.
+The R rows with the largest priorities are kept.  Let tau be the largest priority that was dropped.  A kept row then
+counts with weight max(w, tau) (Duffield, Lund & Thorup 2007), so that sums over the kept rows estimate sums over all
+rows.  If nothing is forgotten and all rows have the same weight, this is a uniform sample.
 
-The number that a row draws depends on the seed and on its place in the stream alone, so the sample is the same however
-the stream is cut into blocks.
+The random number u of a row depends only on the seed and on the row's place in the stream, so the sample is the same
+however the stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ import scipy.sparse
 
 from ..arrays import Array, namespace, take_rows
 
-# The weight of all rows is summed in a different order from that of the rows kept, whose logarithms grow with the
-# length of a forgetting stream. If they should be the same they agree to this share.
+# The total weight of all rows and that of the kept rows are computed in different ways: the latter from logarithms,
+# which grow with the length of a forgetting stream and lose digits.  If no row was dropped, they agree to this share.
 SAME_WEIGHT = 1e-3
 Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_weights, numbers, rows
 
 
 @dataclass(frozen=True)
 class Reservoir:
-    """At most `size` of the `n_seen` rows that have come, in random order."""
+    """A sample of at most `size` of the `n_seen` rows that have arrived, in random order."""
 
     size: int
     seed: int
     n_seen: int
-    weight: float  # today's, of all rows seen
-    numbers: np.ndarray  # (n,) places in the stream
-    rows: Array  # (n, d), None before the first
+    weight: float  # the present total weight of all rows seen
+    numbers: np.ndarray  # (n,) places of the kept rows in the stream
+    rows: Array  # (n, d), None before the first row
     priorities: np.ndarray | None = None  # (n,) descending
     log_weights: np.ndarray | None = None  # (n,)
-    rate: float = 0.0  # of forgetting: ln 2 / half_life
-    clock: int = 0  # time of the next row
+    rate: float = 0.0  # c, the rate of forgetting: ln 2 / half_life
+    clock: int = 0  # time t of the next row
     dropped: float = -math.inf  # largest priority of a row that was not kept
-    pending: tuple[Arrivals, ...] = ()  # rows that have come since the others were sorted
+    pending: tuple[Arrivals, ...] = ()  # rows that arrived after the last sort
     n_pending: int = 0
-    # Files of version 0.1.0 have these instead of priorities: uniform numbers, ascending, and weights.
+    # Model files of version 0.1.0 hold uniform random numbers (ascending) and weights instead of priorities.
     keys: InitVar[np.ndarray | None] = None
     weights: InitVar[np.ndarray | None] = None
 
@@ -60,7 +60,7 @@ class Reservoir:
         converted = {"log_weights": own[order], "priorities": (own - draws)[order], "clock": self.n_seen}
         converted["numbers"] = self.numbers[kept][order]
         converted["rows"] = None if self.rows is None else take_rows(self.rows, np.flatnonzero(kept)[order])
-        if len(keys) < self.n_seen:  # the largest dropped priority is not known: at most the smallest that was kept
+        if len(keys) < self.n_seen:  # these files lack the largest dropped priority, so its upper bound is used
             converted["dropped"] = float(converted["priorities"][-1])
         for name, value in converted.items():
             object.__setattr__(self, name, value)
@@ -83,18 +83,18 @@ class Reservoir:
     }
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless what was read from a file is a sample of rows."""
+        """Raise `error` unless the fields that were read from a file can be those of a sample."""
         assert self.priorities is not None
         n_kept = len(self.numbers)
         whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
-        most = float(self.priorities[0]) if n_kept else -math.inf  # no dropped row can come before all kept ones
+        most = float(self.priorities[0]) if n_kept else -math.inf  # no dropped priority is larger
         ordered = bool(np.all(np.diff(self.priorities) <= 0)) and self.dropped <= most
         if not whole or not ordered or self.rate < 0 or not self._weighs_its_rows:
             raise error("the sample of rows in the file cannot come from a stream")
 
     @property
     def _weighs_its_rows(self) -> bool:
-        """Whether the weight of all rows is that of the kept ones, or more if rows were dropped."""
+        """Whether `weight` equals the weight of the kept rows, or exceeds it if rows were dropped."""
         assert self.log_weights is not None
         with np.errstate(over="ignore"):
             kept = float(np.exp(self.log_weights - self.now).sum())
@@ -109,10 +109,11 @@ class Reservoir:
     def filled(
         self, rows: Array, numbers: np.ndarray, weights: np.ndarray | None, n_seen: int, weight: float, *, whole: bool
     ) -> Reservoir:
-        """This empty sample, filled with rows drawn with equal probability from `n_seen` rows of this total weight.
+        """This empty sample, filled with rows drawn with equal probability from `n_seen` rows of total weight `weight`.
 
-        Each drawn row represents several rows, whose weight it has here.  Its priority is drawn as if it had arrived
-        with that weight, so that sums over the sample of these and later rows estimate sums over all.
+        Unless the drawn rows are the `whole` stream, each represents several rows and gets their weight.  Its priority
+        is drawn as if it had arrived with that weight, so that sums over the sample of these and later rows estimate
+        sums over all rows.
         """
         own = np.ones(len(numbers)) if weights is None else np.asarray(weights, dtype=np.float64)
         clock = n_seen
@@ -135,30 +136,29 @@ class Reservoir:
 
     @property
     def whole(self) -> bool:
-        """Whether all rows of positive weight are still here."""
+        """Whether no row of positive weight has been dropped."""
         return self.dropped == -math.inf
 
     @property
     def n_kept(self) -> int:
-        """Rows held, pending ones included (some of which may still be dropped)."""
+        """The number of rows held; it includes pending rows, some of which the next sort may drop."""
         return len(self.numbers) + self.n_pending
 
     @property
     def now(self) -> float:
-        """c t of the newest row; subtracted from log weights it gives today's, for which the newest row has its own
-        weight."""
+        """c t of the newest row; `log_weights` minus this are the logarithms of the present weights."""
         return self.rate * (self.clock - 1)
 
     @property
     def kept_weights(self) -> np.ndarray:
-        """(n,) the weight that each kept row stands for today; they sum to `weight`.  No rows may be pending."""
+        """(n,) the weight that each kept row represents at present; they sum to `weight`.  No rows may be pending."""
         assert self.log_weights is not None
         assert not self.pending
         weights = np.exp(np.maximum(self.log_weights, self.dropped) - self.now)
         return weights if self.whole or not len(weights) else weights * (self.weight / weights.sum())
 
     def add(self, block: Array, weights: np.ndarray | None = None) -> Reservoir:
-        """This sample after one more block of rows."""
+        """The sample of the stream continued by one more block of rows."""
         n = int(block.shape[0])
         own = np.ones(n) if weights is None else weights
         draws = np.random.Generator(np.random.PCG64(self.seed).advance(self.n_seen)).random(n)
@@ -178,17 +178,17 @@ class Reservoir:
         some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
         n_pending = self.n_pending + len(chosen)
         grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
-        # Rows are sorted only when there are half as many pending as sorted ones, so that adding single rows is cheap.
+        # Sort only when more than half as many rows are pending as are sorted, so that adding single rows is cheap.
         return grown.in_order() if 2 * n_pending > len(grown.numbers) else grown
 
     @property
     def _threshold(self) -> float:
-        """A row with a lower priority than this cannot be kept."""
+        """A row is kept only if its priority is larger than this."""
         assert self.priorities is not None
         return float(self.priorities[-1]) if len(self.priorities) >= self.size else -math.inf
 
     def in_order(self) -> Reservoir:
-        """This sample with all rows sorted, none pending."""
+        """The sample with its pending rows sorted in; rows beyond `size` are dropped."""
         if not self.pending:
             return self
         parts: list[Arrivals] = [*self.pending]
@@ -212,8 +212,10 @@ class Reservoir:
         )
 
     def __add__(self, other: Reservoir) -> Reservoir:
-        """A sample of both streams, whose newest rows count as equally old; rows of `other` are numbered
-        after these."""
+        """A sample of both streams together.
+
+        The newest rows of both streams count as equally old; the rows of `other` are numbered after those of this one.
+        """
         ours, theirs = self.in_order(), other.in_order()
         clock = max(ours.clock, theirs.clock)
         parts: list[Arrivals] = []
@@ -239,12 +241,12 @@ class Reservoir:
 
 
 def forgetting_rate(half_life: float | None) -> float:
-    """c: with each row that comes, the weight of earlier ones is multiplied by e^(-c)."""
+    """c: each new row multiplies the weights of all earlier rows by e^(-c)."""
     return 0.0 if half_life is None else math.log(2.0) / half_life
 
 
 def stacked(blocks: list[Array]) -> Array:
-    """Blocks of rows as one array: sparse if one of them is."""
+    """Blocks of rows joined into one array, which is sparse if any block is."""
     if any(scipy.sparse.issparse(block) for block in blocks):
         return scipy.sparse.vstack(blocks, format="csr")
     return blocks[0] if len(blocks) == 1 else namespace(*blocks).concat(blocks, axis=0)

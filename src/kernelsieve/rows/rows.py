@@ -1,15 +1,16 @@
-"""Training rows: what a fit needs of them, and the implementation for rows in one array.
+"""Training rows: the methods that a fit calls, and their implementation for rows in one array.
 
-    sample(size, rng)        random rows, to choose points and the kernel's width
-    take(numbers)            the rows of these numbers
-    add_up(summand)          a sum over all rows, one pass (the moments over some points are one)
-    each(function)           one number a row, one pass
+    sample(size, rng)        random rows, from which points and the kernel's width are chosen
+    take(numbers)            the rows with these numbers
+    add_up(summand)          a sum over all rows, such as the moments over some points: one pass
+    each(function)           one number for every row: one pass
 
-So the same fit runs on rows in memory (numpy, a memmap, scipy.sparse, any array library on its device), in files, in
-streams and on a cluster.
+A fit uses rows only through these methods.  So the same code fits rows in memory (numpy, a memmap, scipy.sparse, any
+array library on its device), in files, in streams and on a cluster.
 
-A pass works on blocks.  On the host they fit in the cache and go to threads (`threads.map_row_groups`).  On a device
-they are as large as memory allows: if it runs out, the pass is made again with blocks of half the size.
+A pass works on blocks.  On the host a block fits in the cache, and threads share the blocks
+(`threads.map_row_groups`).  On a device blocks are as large as memory allows: if it runs out, the pass is repeated with
+blocks of half the size.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from .sampling import SampledRows, chosen_rows, sample_rows, weighed
 
 Result = TypeVar("Result")
 
-ROWS_IN_TURN = 1000  # rows handed over at a time to methods that process one row after another
-# A launch takes much less time than this many values, and a small card can hold a few such blocks.
+ROWS_IN_TURN = 1000  # number of rows in a block of `Rows.blocks`, for methods that process one row after another
+# Size of a block on a device: work on it takes much longer than a kernel launch, and a small GPU can hold a few blocks.
 DEVICE_BLOCK_BYTES = 2**30
-BLOCK_HALVINGS = 6  # of the blocks on a device, if memory runs out
+BLOCK_HALVINGS = 6  # how often the size of blocks on a device is halved, if memory runs out
 
 
 class Summand(Protocol):
-    """A quantity that is summed over rows; its results add with `+`."""
+    """A quantity that is summed over rows; partial sums are added with `+`."""
 
     @property
     def width(self) -> int:
-        """Numbers computed for each row (kernel values and features), which decide the size of blocks."""
+        """How many numbers are computed for each row (kernel values and features); it determines the size of blocks."""
 
     def over(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Any:
-        """The sum over the rows of an array, by threads on the host or on the array's device."""
+        """The sum over the rows of an array, computed by threads on the host, or on the array's device."""
 
     def over_blocks(
         self,
@@ -51,19 +52,19 @@ class Summand(Protocol):
         n_threads: int = 1,
         check: FiniteCheck | None = None,
     ) -> Any:
-        """The sum of what each block and the number of its first row give, after `check` has seen the block."""
+        """The sum over blocks, each given with the number of its first row; `check` is called on every block."""
 
 
 class Rows(ABC):
-    """All training rows."""
+    """All training rows of a fit, wherever they are stored."""
 
     n_samples: int
     n_features: int
     weights: np.ndarray | None  # (n_samples,)
-    single_precision: bool  # float32 rows
-    names: tuple[str, ...] | None = None  # of the columns, if the rows have any
-    in_memory = False  # a pass neither runs the user's code nor starts a thread of its own
-    merge_copies = True  # whether equal rows of a whole sample become one row of their summed weight
+    single_precision: bool  # whether the rows are float32
+    names: tuple[str, ...] | None = None  # of the columns, if they have any
+    in_memory = False  # True if a pass neither runs the user's code nor starts a thread of its own
+    merge_copies = True  # whether `sample`, if it takes all rows, replaces equal rows by one with their summed weight
 
     @property
     def length_known(self) -> bool:
@@ -71,9 +72,10 @@ class Rows(ABC):
         return True
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
-        """`size` random rows; all of them, copies merged if `merge_copies`, if there are no more.
+        """`size` random rows; if there are no more than that, all rows, with copies merged if `merge_copies` is set.
 
-        If the number of rows is known, they are chosen as in memory: the sample is the same wherever the rows are.
+        If the number of rows is known, row numbers are drawn as for rows in memory, so the sample is the same wherever
+        the rows are.
         """
         numbers = chosen_rows(self.n_samples, size, rng, self.weights)
         if numbers is None:
@@ -84,7 +86,7 @@ class Rows(ABC):
 
     @abstractmethod
     def take(self, numbers: np.ndarray) -> Array:
-        """The rows of these numbers; for a precomputed kernel, all their values."""
+        """The rows with these numbers; for a precomputed kernel, whole rows of the gram."""
 
     @abstractmethod
     def add_up(self, summand: Summand, n_threads: int) -> Any:
@@ -92,10 +94,10 @@ class Rows(ABC):
 
     @abstractmethod
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
-        """function(rows), one number a row, for all rows: one pass; blocks are sized for `n_columns` kernel values."""
+        """function(rows), one number a row, for all rows: one pass, in blocks for `n_columns` kernel values a row."""
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """All rows in their order: the number of the first row of each block, and the block."""
+        """All rows in order, as pairs: the number of a block's first row, and the block."""
         for part in row_ranges(self.n_samples, ROWS_IN_TURN):
             yield part.start, self.take(np.arange(part.start, part.stop))
 
@@ -136,7 +138,7 @@ class ArrayRows(Rows):
 
 
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
-    """function(range) for every block of rows of X, in order: over `n_threads` threads, or on the device X is on."""
+    """function(range) for every block of rows of X, in order, by `n_threads` threads or on the device that holds X."""
     if not is_numpy(X) and hasattr(X, "device") and str(X.device) != "cpu":
         yield from with_smaller_blocks(
             lambda halvings: [function(r) for r in device_blocks(X.shape[0], n_columns, itemsize(X), halvings)]
@@ -147,19 +149,19 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
 
 
 def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
-    """Ranges of rows whose kernel values, `n_columns` a row, fill a block."""
+    """Consecutive ranges of rows, each as long as `rows_on_device` says."""
     return row_ranges(n_rows, rows_on_device(n_columns, itemsize, halvings))
 
 
 def rows_on_device(n_columns: int, itemsize: int, halvings: int = 0) -> int:
-    """How many rows have kernel values, `n_columns` a row, that fill a block on a device."""
+    """Number of rows in a block on a device, if each row has `n_columns` kernel values."""
     return max(1, DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings)
 
 
 def cut_for_device(
     blocks: Iterable[tuple[int, Array]], n_columns: int, halvings: int = 0
 ) -> Iterator[tuple[int, Array]]:
-    """Blocks on a device in parts whose kernel values fill a block there; blocks on the host as they are."""
+    """Cut blocks on a device into parts of `rows_on_device` rows; yield blocks on the host unchanged."""
     for start, block in blocks:
         if not is_foreign(block):
             yield start, block
@@ -169,7 +171,7 @@ def cut_for_device(
 
 
 def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
-    """attempt(halvings), with ever smaller blocks while the device is out of memory."""
+    """attempt(halvings), called again with blocks of half the size as long as the device runs out of memory."""
     for halvings in range(BLOCK_HALVINGS + 1):
         try:
             return attempt(halvings)
@@ -184,12 +186,12 @@ def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a device of torch or cupy says that its memory is full."""
+    """Whether this is the error that torch or cupy raises if the memory of a device is full."""
     return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
 
 
 def _free_memory(error: Exception) -> None:
-    error.__traceback__ = None  # it holds the arrays of the failed attempt
+    error.__traceback__ = None  # the traceback keeps the arrays of the failed attempt alive
     if type(error).__module__.startswith("torch"):
         import torch
 

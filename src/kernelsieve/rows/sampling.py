@@ -1,27 +1,27 @@
-"""The random rows that a fit looks at: from an array or a stream, with copies merged, and in fewer columns.
+"""The random rows that a fit looks at: drawn from an array or a stream, copies merged, and reduced to few columns.
 
-A sampled row has three numbers, which are kept apart: its *place* in the sample (0 .. n-1), its *index* in the array X
-that the sample was drawn from, and its *number* among all training rows.  Index and number are the same if X holds all
-training rows.
+A sampled row has three numbers, which must not be confused: its *place* in the sample (0 .. n-1), its *index* in the
+array X that the sample was drawn from, and its *number* among all training rows.  Index and number are the same if X
+holds all training rows.
 
 Few rows of very many columns are cheaper to process in the space that they span.  Many kernels depend on rows only
-through distances and inner products, which N rows have in N coordinates.  With c an origin (zero for kernels that
-depend on lengths) and the gram of X - c, N x N,
+through distances and inner products, which N coordinates are enough to represent for N rows.  Let c be an origin (zero
+for kernels that depend on the lengths of rows).  With the N x N gram of X - c,
 
     (X - c)(X - c)' = U L U',      Z = U L^1/2,      |z_i - z_j| = |x_i - x_j|
 
-so a fit on Z is a fit on X, and its points are mapped back by  p = c + z L^-1/2 U' (X - c).  That reads the rows
-twice, where the fit would read them some twenty times.
+so a fit on Z gives the same result as a fit on X, and its points are mapped back by  p = c + z L^-1/2 U' (X - c).
+That reads the rows twice; the fit on X would read them about twenty times.
 
-If the number of rows is not known, `SkipSample` draws skips instead of a number for each row (Li 1994, algorithm L).
-The first k rows fill k places.  Had every row drawn a uniform number, the rows with the k smallest would be kept.  With
-w the largest of these, u and u' uniform on (0, 1),
+If the number of rows is not known, `SkipSample` draws the lengths of skips instead of a random number for each row
+(Li 1994, algorithm L).  The first k rows fill k places.  Imagine that every row drew a uniform number, and that the k
+rows with the smallest numbers were kept.  With w the largest number of a kept row, and u and u' uniform on (0, 1),
 
-    rows passed over before the next one that is kept    floor(ln u / ln(1 - w))
-    w after it                                           w u'^(1/k)
+    rows skipped before the next one that is kept    floor(ln u / ln(1 - w))
+    w after that row                                 w u'^(1/k)
 
-and a kept row replaces that in a random place.  n rows cost k ln(n / k) draws.  Which rows are kept depends on the seed
-and on the rows' numbers alone, not on how they are divided into blocks.
+and the kept row replaces the row in a random place.  n rows cost k ln(n / k) draws.  Which rows are kept depends only
+on the seed and on the row numbers, not on how the rows are divided into blocks.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from .checks import finite
 from .kinds import key_of
 from .reservoir import stacked
 
-# The gram of up to this many rows costs less than reading rows of this many columns repeatedly. A block of as many
-# columns of these rows also stays in the cache.
+# For at most FEW_WIDE_ROWS rows of at least WIDE_ROW columns, computing the gram costs less than reading the rows again
+# and again.  The gram is summed over blocks of WIDE_ROW columns.
 FEW_WIDE_ROWS, WIDE_ROW = 1000, 4096
-# Rounding of distances is relative to the largest eigenvalue: up to this many squared widths they are exact to 1e-10
-# of a width.
+# The rounding error of distances in the span is relative to the largest eigenvalue of the gram.  If that eigenvalue is
+# at most this many squared kernel widths, distances are exact to 1e-10 of a width.
 MOST_WIDTHS = 1e4
-# Projections of equal rows, as a share of the largest that there may be, differ by less than this.
+# The projections of equal rows differ by less than this share of the largest projection that is possible.
 ROUNDING_OF_PROJECTIONS = 1e-13
 
 
@@ -58,11 +58,11 @@ class SampledRows:
     X: Array
     indices: np.ndarray  # (n,)
     weights: np.ndarray | None  # (n,), None if all rows weigh the same
-    whole: bool  # the sample has all training rows
-    numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, None if X is all of them
-    same_weight: float = 1.0  # the weight of each row, if all are equal
-    turned: np.ndarray | None = None  # X represented in the space that its rows span
-    fresh: SampledRows | None = None  # further rows, to measure on what was chosen on the sample
+    whole: bool  # whether the sample has all training rows
+    numbers: np.ndarray | None = None  # (len(X),) numbers of X's rows among all training rows, None if X is whole
+    same_weight: float = 1.0  # the weight of each row, if all have the same
+    turned: np.ndarray | None = None  # the rows of X as coordinates in the space that they span
+    fresh: SampledRows | None = None  # further rows, on which points chosen from this sample are evaluated
 
     def at(self, places: np.ndarray) -> SampledRows:
         """The rows at these places of the sample."""
@@ -70,7 +70,7 @@ class SampledRows:
         return replace(self, indices=self.indices[places], weights=weights)
 
     def split(self, size: int, all_up_to: int) -> SampledRows:
-        """The first `size` rows as the sample; beside it the others, or all of them if they are at most `all_up_to`."""
+        """The first `size` rows, and as `fresh` the others, or all rows if they are at most `all_up_to`."""
         places = np.arange(len(self.indices))
         if size >= len(places):
             return self
@@ -84,7 +84,7 @@ class SampledRows:
 
     @property
     def counts(self) -> np.ndarray | None:
-        """How often each row counts, None if each counts once."""
+        """The weight with which each row counts; None if each counts once."""
         if self.weights is None and self.same_weight != 1:
             return np.full(len(self.indices), self.same_weight)
         return self.weights
@@ -102,10 +102,10 @@ class SampledRows:
 def sample_rows(
     X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool
 ) -> SampledRows:
-    """`size` random rows of X, in random order; all of them, copies merged, if X has no more.
+    """`size` random rows of X, in random order; if X has no more, all of them, with copies merged if `merge` is set.
 
-    Merging adds the weights of equal rows and sorts the rows in an order of its own.  So the result is the same
-    whether a row is repeated or weighted, and for any order of the rows of X.
+    Merging adds the weights of equal rows and sorts the rows by their values.  So the sample is the same whether a row
+    is repeated or has a larger weight, and for any order of the rows of X.
     """
     chosen = chosen_rows(X.shape[0], size, rng, weights)
     if chosen is not None:
@@ -120,7 +120,7 @@ def sample_rows(
 
 
 def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
-    """`size` random row numbers among rows of positive weight, or None if there are no more than that."""
+    """`size` random numbers of rows with positive weight; None if there are no more than `size` such rows."""
     if weights is None:
         return rng.choice(n_samples, size, replace=False) if n_samples > size else None
     candidates = np.flatnonzero(weights > 0)
@@ -130,7 +130,7 @@ def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np
 def weighed(
     X: Array, indices: np.ndarray, weights: np.ndarray | None, *, whole: bool, numbers: np.ndarray | None = None
 ) -> SampledRows:
-    """Rows of X with a weight each; equal weights are kept as one number."""
+    """Rows of X with their weights, which are stored as a single number if they are all equal."""
     if weights is None or np.ptp(weights) == 0:
         return SampledRows(X, indices, None, whole, numbers, 1.0 if weights is None else float(weights[0]))
     return SampledRows(X, indices, weights, whole, numbers)
@@ -142,7 +142,7 @@ def shares_of(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
 
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """An index and the summed weight of each distinct row, in an order that does not depend on the order of X."""
+    """The index and the summed weight of each distinct row, in an order that does not depend on the order of X."""
     order = _order_of_distinct(X, candidates) if is_numpy(X) and X.dtype != object else None
     if order is not None:
         distinct = candidates[order]
@@ -161,7 +161,7 @@ def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) 
 
 
 def _order_of_distinct(X: np.ndarray, candidates: np.ndarray) -> np.ndarray | None:
-    """The order of rows by their projections; None where two are so close that the rows may be equal."""
+    """The order of rows by their projections; None if two projections are so close that their rows may be equal."""
     projections, largest = np.empty(len(candidates)), 0.0
     for part in row_ranges(len(candidates), block_rows(1, X.shape[1], itemsize(X))):
         rows = finite(take_rows(X, candidates[part]))
@@ -175,12 +175,12 @@ def _order_of_distinct(X: np.ndarray, candidates: np.ndarray) -> np.ndarray | No
 
 @lru_cache(maxsize=8)
 def projection_of_columns(n_features: int) -> np.ndarray:
-    """The fixed random direction u: rows with different products x'u are different."""
+    """A fixed random direction u: rows with different projections x'u are different."""
     return np.random.default_rng(0).standard_normal(n_features)
 
 
 def row_projections(rows: Array) -> np.ndarray:
-    """x'u in float64 for each row x: it sorts dense and sparse rows, in float32 and float64, in one order."""
+    """x'u in float64 for each row x: it sorts the same rows alike, dense or sparse, in float32 or float64."""
     direction = projection_of_columns(rows.shape[1])
     if scipy.sparse.issparse(rows):
         return np.asarray(rows.astype(np.float64) @ direction)
@@ -188,7 +188,7 @@ def row_projections(rows: Array) -> np.ndarray:
 
 
 def row_keys(rows: Array) -> Iterator[bytes]:
-    """A digest of each row, the same for equal rows and only for those."""
+    """A key for each row, which is the same for equal rows and only for those."""
     if is_numpy(rows) and rows.dtype == object:
         yield from (repr(key_of(one)).encode() for one in rows[:, 0])
         return
@@ -206,16 +206,16 @@ def row_keys(rows: Array) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class ShortSide:
-    """Rows in the space that they span, and the way back from it."""
+    """Rows as coordinates in the space that they span, and the map back to all columns."""
 
     X: np.ndarray  # (N, d)
     origin: np.ndarray | None  # (d,)
     rows: np.ndarray  # (N, r), Z
     mixing: np.ndarray  # (N, r), U L^-1/2
-    largest: float  # eigenvalue
+    largest: float  # the largest eigenvalue of the gram
 
     def lifted(self, points: Array, support: np.ndarray | None) -> Array:
-        """Points with all d columns; if they are rows, the rows themselves."""
+        """Points mapped back to all d columns; if they are rows, with numbers `support`, the rows themselves."""
         if support is not None:
             return take_rows(self.X, support)
         weights = np.asarray(points, dtype=np.float64) @ self.mixing.T  # (m, N)
@@ -228,16 +228,16 @@ class ShortSide:
 def has_short_side(X: Array) -> bool:
     """Whether rows are so few, and columns so many, that work in the span of the rows is cheaper.
 
-    Rows in float32 stay as they are: their scores are rounded in proportion to the rows' lengths, and so would be
-    everything that is measured in the other space.
+    Rows in float32 are not mapped to their span: there, every result would have a rounding error in proportion to the
+    lengths of the rows.
     """
     return X.shape[0] <= FEW_WIDE_ROWS and X.shape[1] >= WIDE_ROW and is_numpy(X) and X.dtype == np.float64
 
 
 def short_side(X: np.ndarray, *, about_origin: bool) -> ShortSide | None:
-    """Rows in the space that they span, or None if they are all zero.
+    """Rows in the space that they span; None if they are all zero, or if their gram is not finite.
 
-    `about_origin`: they are shifted to a common origin first, for kernels of differences.
+    With `about_origin`, for kernels of differences, the rows are first shifted to a common origin.
     """
     n, d = X.shape
     origin = origin_of(X) if about_origin else None
@@ -253,29 +253,29 @@ def short_side(X: np.ndarray, *, about_origin: bool) -> ShortSide | None:
     return ShortSide(X, origin, vectors[:, real] * roots, vectors[:, real] / roots, float(values[0]))
 
 
-DRAWN_AT_ONCE = 4096  # kept rows whose numbers are drawn together
-NO_ROW = 2.0**60  # a number that no row has
+DRAWN_AT_ONCE = 4096  # how many rows to keep are drawn in one vectorised step
+NO_ROW = 2.0**60  # stands for any larger row number; no stream has so many rows
 
 
 class SkipSample:
-    """At most `size` of the rows so far, each with the same probability."""
+    """A sample of at most `size` of the rows added so far, each kept with the same probability."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
         self.n_seen = 0
         self._rng = np.random.default_rng(seed)
         self._log_share = 0.0  # ln w
-        self._last = float(size - 1)  # number of the last row that is known to be kept
-        self._coming = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)  # numbers and places of rows to keep
+        self._last = float(size - 1)  # number of the last row that has been drawn to be kept
+        self._coming = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)  # their numbers and places
         self._parts: list[tuple[np.ndarray, np.ndarray, Array]] = []  # places, numbers, rows
 
     @property
     def whole(self) -> bool:
-        """Whether all rows are kept."""
+        """Whether the sample still holds all rows."""
         return self.n_seen <= self.size
 
     def add(self, block: Array) -> None:
-        """One more block of rows."""
+        """Add the next block of rows."""
         start, stop = self.n_seen, self.n_seen + int(block.shape[0])
         first = np.arange(start, min(stop, self.size))
         later, places = self._kept_before(stop)
@@ -283,11 +283,11 @@ class SkipSample:
         if len(numbers):
             self._parts.append((np.concatenate([first, places]), numbers, take_rows(block, numbers - start)))
         self.n_seen = stop
-        if sum(len(part[0]) for part in self._parts) > 3 * self.size:  # rare enough to cost almost nothing
+        if sum(len(part[0]) for part in self._parts) > 3 * self.size:  # so that pruning is rare and costs little
             self._prune()
 
     def _kept_before(self, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of rows to keep before `stop` (except for the first `size`), and their places."""
+        """The numbers and places of the next rows to keep before row `stop`, other than the first `size` rows."""
         while self._last < stop:
             self._draw()
         count = int(np.searchsorted(self._coming[0], stop))
@@ -309,14 +309,14 @@ class SkipSample:
         )
 
     def _prune(self) -> None:
-        """Merge the parts into one: the last row in each place, in the order of places."""
+        """Merge the parts into one, which holds the last row put in each place, in the order of places."""
         places, numbers = (np.concatenate([part[i] for part in self._parts]) for i in (0, 1))
         kept = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
         rows = take_rows(stacked([part[2] for part in self._parts]), kept)
         self._parts = [(places[kept], numbers[kept], rows)]
 
     def rows(self) -> tuple[np.ndarray, Array]:
-        """Numbers and rows: all of them in their order, or a sample in random order."""
+        """The numbers and the rows of the sample: in their own order if it holds all rows, else in random order."""
         self._prune()
         _, numbers, rows = self._parts[0]
         if self.whole:

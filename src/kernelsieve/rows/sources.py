@@ -10,31 +10,31 @@ from typing import Any
 
 import numpy as np
 
-BLOCK_BYTES = 2**25  # rows read at once, unless batch_size says how many
-PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
+BLOCK_BYTES = 2**25  # size of the rows read at once, unless `batch_size` sets their number
+PARQUET_BUFFER = 2**16  # bytes of a column read at once; without a buffer, pyarrow reads a column's whole row group
 
 
-Advance = Callable[[int], None]  # called with the number of rows of each block that is done
-Watch = Callable[[int | None], AbstractContextManager[Advance]]  # begins a pass over that many rows, if they are known
+Advance = Callable[[int], None]  # called after each block with its number of rows
+Watch = Callable[[int | None], AbstractContextManager[Advance]]  # called before a pass with the number of rows, or None
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Something that can be read again and again, block by block."""
+    """A source of rows that can be read any number of times, block by block."""
 
     open: Callable[[], Iterator[Any]]
     n_samples: int | None = None
     names: tuple[str, ...] | None = None  # names of the columns
-    overwrites_blocks: bool = False  # the next block may be written into the memory of this one
+    overwrites_blocks: bool = False  # whether a block may be written into the memory of the one before
     parts: Sequence[Any] | None = None  # the blocks, if all of them are in memory
-    watch: Watch | None = None  # who wants to know how far each pass has come
-    may_be_joined: bool = False  # the user did not set the number of rows to read at once
+    watch: Watch | None = None  # reports the progress of each pass
+    may_be_joined: bool = False  # whether small blocks may be joined; not if `batch_size` sets their size
 
 
 def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> Stream | None:
     """X as a stream if it is a function, a list of blocks, a loader, a dataset or an array on disk; otherwise None.
 
-    An iterator is a stream only if it is read `once`; a fit reads its rows twice.
+    An iterator is accepted only if it is to be read `once`; a fit reads its rows twice.
     """
     if isinstance(X, Stream):
         return X
@@ -61,12 +61,12 @@ def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> S
 
 
 def _is_loader(X: Any) -> bool:
-    """Whether X is a DataLoader of torch, or of a subclass."""
+    """Whether X is a DataLoader of torch, or an instance of a subclass."""
     return any(kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.") for kind in type(X).__mro__)
 
 
 def _loader_stream(loader: Any) -> Stream:
-    """A DataLoader whose batches are blocks of rows, or tuples with a block first."""
+    """The stream of a DataLoader whose batches are blocks of rows, or tuples whose first element is a block."""
     if type(getattr(loader, "sampler", None)).__name__ == "RandomSampler":
         raise ValueError("a DataLoader that shuffles gives other rows on each pass: make it with shuffle=False")
 
@@ -99,18 +99,18 @@ SPARSE_CHUNKS = (
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is one of dask's collections."""
+    """Whether X is a dask collection, such as an array or a dataframe."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 def _on_disk(X: Any) -> bool:
-    """Whether X is an array on disk that is read by slicing, like those of zarr and h5py."""
+    """Whether X is a 2-D array on disk that is read by slicing, such as one of zarr or h5py."""
     module = type(X).__module__.partition(".")[0]
     return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
 
 
 def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
-    """A pyarrow dataset: Parquet, CSV or Arrow files."""
+    """The stream of a pyarrow dataset, which reads Parquet, CSV or Arrow files."""
     import pyarrow as pa
     import pyarrow.dataset
 
@@ -139,15 +139,15 @@ def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
 def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
     """The record batches of a pyarrow dataset, in order.
 
-    A scanner reads whole row groups, up to 1 GiB ahead of its consumer.  Parquet and CSV files that contain all
-    columns are read without a scanner, at most a batch or two ahead.
+    pyarrow's scanner reads whole row groups, up to 1 GiB ahead of its consumer.  To save that memory, Parquet and CSV
+    files that contain all columns are read without it, at most a batch or two ahead.
     """
     import pyarrow.dataset as ds
 
     schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
     try:
         fragments = dataset.get_fragments()
-    except ValueError:  # a filtered dataset needs the scanner
+    except ValueError:  # a filtered dataset can be read only by the scanner
         yield from dataset.to_batches(**sizes)
         return
     for fragment in fragments:

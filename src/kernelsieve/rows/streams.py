@@ -1,17 +1,18 @@
 """Rows that do not fit in memory, or were never in one array: a pass over them is an iterator of blocks.
 
-A stream can be opened any number of times; each time it gives the same rows, cut into blocks in any way.  Blocks are
-worked on where they are: on the host (torch's tensors there are read as numpy's arrays, without a copy) or on a device.
-First a sample is drawn, then moments are added up block by block:
+A stream can be opened any number of times.  Each time it gives the same rows, but may cut them into other blocks.  A
+block is processed where it is: on the host (torch tensors there are read as numpy arrays, without a copy) or on a
+device.  First a sample is drawn, then moments are added up block by block.  The sample is drawn as follows:
 
-    blocks in memory (a list)    the sample's rows are drawn first, and only they are taken
-    length known (files)         the same rows, taken on a pass
-    length unknown (a function)  a pass that skips from one row that is kept to the next (SkipSample)
+    blocks in memory (a list)    row numbers are drawn, and only those rows are read
+    length known (files)         row numbers are drawn, and those rows are taken during a pass
+    length unknown (a function)  a pass skips from each row that is kept to the next one (SkipSample)
 
-so the sample does not depend on how the stream is cut, and where the length is known it is that of the rows in memory.
+So the sample does not depend on how the stream is cut into blocks.  If the length is known, it is the sample that would
+be drawn from the same rows in memory.
 
-Every pass counts the rows, checks them and (but for blocks in memory) takes their fingerprint, by all threads, while a
-block is in the cache or on its device: a stream that is not the same twice is an error, not an answer.
+Every pass counts the rows and checks them with all threads, while a block is in the cache or on its device.  It also
+takes a fingerprint of the rows, unless they are in memory: a stream whose rows change between passes is an error.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, SkipSample, projection_of_columns, sample_rows
 from .sources import Advance, Stream
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # the fractional parts of its multiples are all different and evenly spread over (0, 1)
-JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch would take as long as the work
+GOLDEN = (math.sqrt(5) - 1) / 2  # fractional parts of its multiples are all different and spread evenly over (0, 1)
+JOINED_BYTES = 2**26  # smaller blocks on a device are joined, because a kernel launch would take as long as the work
 
 Through = Callable[[Iterable[tuple[int, Array]], int, int], Iterable[tuple[int, Array]]]
 
 
 class StreamRows(Rows):
-    """Training rows that come in blocks."""
+    """Training rows that are read from a stream, block by block."""
 
     def __init__(
         self,
@@ -59,17 +60,17 @@ class StreamRows(Rows):
         self.weights = weights
         self.names = stream.names
         self.merge_copies = merge_copies
-        self.n_threads = n_threads  # for checking blocks
+        self.n_threads = n_threads  # threads that check blocks
         self.in_memory = stream.parts is not None and stream.watch is None
         self._n_samples = stream.n_samples if weights is None else len(weights)
-        self._sums: np.ndarray | None = None  # what the check of the first pass has summed up
-        self._kind: BlockKind | None = None  # of the blocks, known with the first
+        self._sums: np.ndarray | None = None  # fingerprints of the first pass, as `PassCheck.sums` returns them
+        self._kind: BlockKind | None = None  # of all blocks, known after the first block
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
 
     @property
     def n_samples(self) -> int:  # type: ignore[override]
-        """The number of rows; counted in a pass of its own if no pass has been made yet."""
+        """The number of rows; if it is not known yet, an extra pass counts them."""
         if self._n_samples is None:
             for _ in self.blocks():
                 pass
@@ -89,7 +90,7 @@ class StreamRows(Rows):
     # A pass.
 
     def blocks(self, *, ahead: bool = True) -> Iterator[tuple[int, Array]]:
-        """One pass: the number of the first row of each block, and the block, checked."""
+        """One pass over checked blocks, each given with the number of its first row."""
         check = self._new_check()
         with closing(self.opened(ahead=ahead)) as opened:
             for start, block in opened:
@@ -101,7 +102,7 @@ class StreamRows(Rows):
         return PassCheck(in_memory=self.stream.parts is not None)
 
     def _look_at(self, block: Array, start: int, check: PassCheck) -> None:
-        """Check a block: in parts that stay in the cache, by all threads; on a device, as a whole."""
+        """Check a block: on the host in parts that stay in the cache, by all threads; on a device as a whole."""
         if is_foreign(block):
             check(block, start)
             return
@@ -114,14 +115,14 @@ class StreamRows(Rows):
             pass
 
     def opened(self, *, ahead: bool = True) -> Generator[tuple[int, Array], None, None]:
-        """One pass over blocks of one kind, counted but not checked; `ahead`: read ahead in a thread."""
+        """One pass over blocks of one kind, with rows counted but not checked; with `ahead`, a thread reads ahead."""
         ahead = ahead and self.stream.parts is None
         start, given = 0, self._converted(copy=ahead and self.stream.overwrites_blocks)
         with closing(_read_ahead(given) if ahead else given) as blocks, self._watched() as advance:
             for kind, block in blocks:
                 self._check_kind(kind, start, int(block.shape[0]))
                 first, start = start, start + int(block.shape[0])
-                if self._length_is_certain and start > self.n_samples:  # more than before, perhaps without end
+                if self._length_is_certain and start > self.n_samples:  # too many rows, perhaps an endless stream
                     break
                 yield first, block
                 advance(start - first)
@@ -144,7 +145,7 @@ class StreamRows(Rows):
             raise
 
     def _check_kind(self, kind: BlockKind, start: int, n_rows: int) -> None:
-        """All blocks must be of the first block's kind."""
+        """Store the kind of the first block; raise if a later block is of another kind."""
         if self._kind is None:
             self._kind, self.n_features = kind, kind.n_features
             self.single_precision, self.names = kind.dtype == "float32", self.names or kind.names
@@ -158,7 +159,7 @@ class StreamRows(Rows):
         return self._n_samples is not None and (self._sums is not None or self.stream.n_samples is not None)
 
     def _check_count(self, n_samples: int) -> None:
-        """Compare the number of rows of this pass with that of the first."""
+        """Raise if this pass had another number of rows than the first pass or the weights."""
         if n_samples == 0 and not self._n_samples:
             raise ValueError("the stream has no rows")
         if self._n_samples is None:
@@ -172,10 +173,10 @@ class StreamRows(Rows):
             )
 
     def _compare(self, check: PassCheck) -> None:
-        """Check the rows of this pass: all finite, and the same as in the first pass."""
+        """Raise unless the rows of this pass were all finite, and the same as in the first pass."""
         try:
             check.finish()
-        except NotFiniteError:  # for a device this is found late, without the row
+        except NotFiniteError:  # on a device, this check comes late and names no row: find it in another pass
             for start, block in self.opened(ahead=False):
                 finite_rows(block, start)
             raise
@@ -198,7 +199,8 @@ class StreamRows(Rows):
 
     def _skipping_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         """A uniform sample of a stream of unknown length."""
-        # so that rng continues as it does for rows in memory
+        # A spawned generator leaves the state of rng unchanged.  So if all rows are kept, `sample_rows` below draws as
+        # it does for rows in memory.
         kept = SkipSample(size, int(rng.spawn(1)[0].integers(2**63)))
         for _, block in self._once():
             kept.add(block)
@@ -208,7 +210,10 @@ class StreamRows(Rows):
         return SampledRows(rows, np.arange(size), None, False, row_numbers)
 
     def _once(self) -> Iterator[tuple[int, Array]]:
-        """Blocks to take a few rows from: so little work that a reader which overwrites its blocks may wait for it."""
+        """One pass to take a few rows from its blocks.
+
+        That is little work, so a source that overwrites its blocks waits for it: reading ahead would need copies.
+        """
         return self.blocks(ahead=not self.stream.overwrites_blocks)
 
     def take(self, numbers: np.ndarray) -> Array:
@@ -221,20 +226,20 @@ class StreamRows(Rows):
             if high > low:
                 parts.append(self._rows_of(block, ordered[low:high] - start, start))
         taken = stacked(parts)
-        if self.stream.parts is not None and not _is_finite(taken):  # rows of a list have not been checked before
+        if self.stream.parts is not None and not _is_finite(taken):  # blocks of a list are unchecked
             for start, block in self.opened():
                 finite_rows(block, start)
         return take_rows(taken, np.argsort(order, kind="stable"))
 
     def _parts(self) -> Iterator[tuple[int, Any]]:
-        """Blocks in memory as they were given, in order."""
+        """The blocks of a list, unchanged, each with the number of its first row."""
         start = 0
         for block in self.stream.parts or ():
             yield start, block
             start += int(block.shape[0])
 
     def _rows_of(self, block: Any, places: np.ndarray, start: int) -> Array:
-        """The rows at some places of a block, which may be an unchecked one in memory."""
+        """The rows at some places of a block; a block of a list is converted first, and its kind is checked."""
         if self.stream.parts is None:
             return take_rows(block, places)
         kind, rows = host_block(block)
@@ -246,9 +251,10 @@ class StreamRows(Rows):
         return np.concatenate(parts)
 
     def add_up(self, summand: Summand, n_threads: int, through: Through | None = None) -> Any:
-        """The summand's sum over all rows; `through` moves blocks to a device, if they are to be summed there.
+        """The summand's sum over all rows; `through`, if given, moves blocks from the host to a device.
 
-        It copies a block before it asks for the next, which is read while the device works.
+        `through` copies a block before it asks for the next, so a source may overwrite its blocks; the next block is
+        read while the device works.
         """
         ahead = through is None or not self.stream.overwrites_blocks
         joined = self.stream.may_be_joined and through is None
@@ -265,7 +271,7 @@ class StreamRows(Rows):
         return with_smaller_blocks(attempt)
 
     def _joined(self, blocks: Iterable[tuple[int, Array]], width: int) -> Iterator[tuple[int, Array]]:
-        """Small blocks joined into larger ones, of a size that a thread or a device processes at once."""
+        """Small blocks joined to blocks of the size that a thread or a device processes at once."""
         kept: list[Array] = []
         first, n_kept = 0, 0
         for start, block in blocks:
@@ -284,12 +290,12 @@ class StreamRows(Rows):
 
 
 class PassCheck(FiniteCheck):
-    """Checks every block of a pass and, unless the rows lie in memory, takes the fingerprint of the pass."""
+    """Checks every block of a pass and, unless the rows are in memory, computes the fingerprint of the pass."""
 
     def __init__(self, *, in_memory: bool = False) -> None:
         super().__init__()
-        self._in_memory = in_memory  # as one array does: nothing reads such rows anew that could give others
-        self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each block, by the number of its first row
+        self._in_memory = in_memory  # then no source is read again that could give other rows
+        self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each part's fingerprint, by its first row
         self._direction: Array | None = None
 
     def on_host(self, block: Array, start: int) -> Array:
@@ -308,7 +314,7 @@ class PassCheck(FiniteCheck):
         return self._parts[start][0]
 
     def sums(self) -> np.ndarray:
-        """(n, 3): where each part of the pass begins, and total and size of its fingerprint, in the order of rows."""
+        """(n, 3): for each part of the pass, in order, its first row and the total and size of its fingerprint."""
         starts = sorted(self._parts)
         if not starts:
             return np.zeros((0, 3))
@@ -326,30 +332,30 @@ def _is_finite(rows: Array) -> bool:
 
 @dataclass(frozen=True)
 class PassFingerprint:
-    """A sum over rows that depends on their values and on their places, and not on how they are cut into blocks."""
+    """A sum over rows that depends on their values and on their order, but not on how they are cut into blocks."""
 
     total: float = 0.0
-    size: float = 0.0  # the sum of absolute values, by which rounding is measured
+    size: float = 0.0  # the sum of absolute values, to which rounding errors are relative
 
     def __add__(self, other: PassFingerprint) -> PassFingerprint:
         return PassFingerprint(self.total + other.total, self.size + other.size)
 
     def matches(self, other: PassFingerprint) -> bool:
-        """Whether both can be fingerprints of the same rows."""
+        """Whether both are fingerprints of the same rows, as far as rounding allows to tell."""
         return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
 
 
 def of_pass(sums: np.ndarray) -> PassFingerprint:
-    """The fingerprint of a whole pass, from the sums of its check."""
+    """The fingerprint of a whole pass, from `PassCheck.sums`."""
     return PassFingerprint(float(np.sum(sums[:, 1])), float(np.sum(sums[:, 2])))
 
 
 def first_change(one: np.ndarray, other: np.ndarray, n_samples: int) -> tuple[int, int]:
-    """Between which rows two passes, given by the sums of their checks, first differ.
+    """A range of rows in which two passes, given by their `PassCheck.sums`, first differ.
 
-    That is known between rows with which parts begin in both of them.
+    The passes may be cut differently, so the range begins and ends at rows where a part begins in both of them.
     """
-    bounds = np.append(np.intersect1d(one[:, 0], other[:, 0]), n_samples)  # the first of them is row 0
+    bounds = np.append(np.intersect1d(one[:, 0], other[:, 0]), n_samples)  # bounds[0] is row 0
     ours, theirs = (
         np.add.reduceat(sums[:, 1:], np.searchsorted(sums[:, 0], bounds[:-1]), axis=0) for sums in (one, other)
     )
@@ -359,19 +365,19 @@ def first_change(one: np.ndarray, other: np.ndarray, n_samples: int) -> tuple[in
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:
-    """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
+    """sum_i (1 + frac(i golden)) x_i' u over rows x_i, numbered from `start` on; u is a fixed random direction."""
     direction = projection_of_columns(rows.shape[1])
-    parts = row_ranges(rows.shape[0], block_rows(1, rows.shape[1], 8))  # whose numbers in float64 stay in the cache
+    parts = row_ranges(rows.shape[0], block_rows(1, rows.shape[1], 8))  # as float64, a part fits in the cache
     return fingerprint_of(np.concatenate([as_float64(rows[part, :]) @ direction for part in parts]), start)
 
 
 def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
-    """The digest of a block from its projections x_i' u."""
+    """The fingerprint of a block from its projections x_i' u."""
     return PassFingerprint(*numbers(*_sums(projections, start)))
 
 
 def _sums(projections: Array, start: int) -> tuple[Any, Any]:
-    """The total and the size of a fingerprint, on the device of the projections."""
+    """The total and the size of a block's fingerprint, on the device of its projections."""
     xp, n_rows = namespace(projections), int(projections.shape[0])
     device = array_api_compat.device(projections)
     places = xp.arange(start, start + n_rows, dtype=xp.float64, device=device) * GOLDEN
@@ -394,19 +400,19 @@ def _listed(names: tuple[str, ...] | None) -> str:
 
 
 _LAST = object()
-READER_PATIENCE = 1.0  # seconds to wait for the reader; one that hangs in its source is left to end by itself
+READER_PATIENCE = 1.0  # seconds to wait for the reader thread; if its source hangs, it is left to end by itself
 
 
 def _read_ahead(
     blocks: Generator[tuple[BlockKind, Array], None, None],
 ) -> Generator[tuple[BlockKind, Array], None, None]:
-    """The blocks unchanged, each read while the last is processed.
+    """The blocks unchanged; a thread reads each block while the one before is processed.
 
-    A device works asynchronously: its next block is requested when the work on the last has been queued, so it may use
-    the same memory.
+    A device works asynchronously.  So if blocks are on a device, the next one is requested only when the work on the
+    one before has been queued, and may then overwrite its memory.
     """
-    wanted: SimpleQueue[bool] = SimpleQueue()  # one True for each block after the first; False ends the reader
-    found: SimpleQueue[Any] = SimpleQueue()  # blocks, an error where there is one, and _LAST
+    wanted: SimpleQueue[bool] = SimpleQueue()  # True asks for the next block; False ends the reader
+    found: SimpleQueue[Any] = SimpleQueue()  # blocks, possibly an error, and finally _LAST
 
     def read_blocks() -> None:
         try:
@@ -415,7 +421,7 @@ def _read_ahead(
                     found.put(block)
                     if not wanted.get():
                         break
-        except BaseException as error:  # passed on to the thread that waits for the block
+        except BaseException as error:  # handed to the thread that waits for the block, which raises it
             found.put(error)
         finally:
             found.put(_LAST)
@@ -434,13 +440,14 @@ def _read_ahead(
                 wanted.put(True)
     finally:
         wanted.put(False)
-        # An iterator that was abandoned is closed by whatever thread collects it, the reader itself included.
+        # If this generator was abandoned, the garbage collector closes it in any thread, even in the reader itself,
+        # which cannot wait for itself.
         if block is not _LAST and reader not in (None, get_ident()):
             _wait_for_last(found)
 
 
 def _wait_for_last(found: SimpleQueue[Any]) -> None:
-    """Wait for the reader, so that files are closed when a fit has ended, successfully or not."""
+    """Wait for the reader thread, so that files are closed when a fit ends, whether it succeeded or not."""
     with suppress(Empty):
         while found.get(timeout=READER_PATIENCE) is not _LAST:
             pass
