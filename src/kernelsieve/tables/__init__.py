@@ -10,7 +10,7 @@ __all__ = ["TableEncoder", "read_table"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imported on first use, because the command line reads files without scikit-learn."""
+    """Import the names on first use: the encoder needs scikit-learn, and the command line reads files without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import encoder, files

@@ -1,12 +1,14 @@
-"""Dates for kernels: how late a row is, and its position in the year, the week and the day.
+"""Dates for kernels: the time of a row, and its position in the year, the week and the day.
 
-A date is a number of days t.  By that number 23:00 is far from 0:00, and December from January.  So each period p that
-the rows cover at least once becomes a circle as well, two columns of a common radius:
+A date is a number t of days since 1970.  As numbers, 23:00 is far from 0:00, and December from January, though they are
+neighbours in the day and in the year.  So for each period p that the rows cover at least once, the position in the
+period is also encoded as a point on a circle, in two columns:
 
     sin(2 pi t / p),  cos(2 pi t / p)           p = 365.2425 days (season), 7 (weekday), 1 (hour)
 
-Time and circles share the weight of one column, as the indicators of a category do.  Year, month, day, hour, ... in
-columns of their own are joined into such a date; an hour, a month or a weekday without a date is a circle by itself.
+The time and the circles of a date together have the weight of one column, as the indicators of a category do.  Year,
+month, day, hour, ... in columns of their own are joined into one date.  An hour, a month or a weekday that is not part
+of such a date is encoded as a circle alone.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ import numpy as np
 from ..errors import ColumnError
 from ..rows.frames import DATE, NUMBER, Block
 
-# column kinds: a circle of its own, and a part of a date that is joined into the column of the year
+# Kinds of columns: one that is encoded as a circle alone, and a part of a date, joined into the column of the year.
 CYCLE, JOINED = "cycle", "joined"
 TIME, SEASON, WEEKDAY, HOUR, MONTH = "time", "season", "weekday", "hour", "month"
 DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # in days
 CYCLE_PERIODS = {HOUR: 24.0, WEEKDAY: 7.0, MONTH: 12.0}  # in the unit of the column itself
-FEW_POSITIONS = 3  # with fewer different times of day, week or year, a circle is not worth its columns
+FEW_POSITIONS = 3  # with fewer different times of day, week or year, a circle is not worth its two columns
 # Names of calendar columns, and the smallest and largest value that they may hold.
 CALENDAR_NAMES = {
     "year": (re.compile(r"year|yr|yyyy", re.I), 1000, 2999),
@@ -43,22 +45,22 @@ CREDITED = {TIME: ("year",), SEASON: ("month",), WEEKDAY: ("day", "month"), HOUR
 
 
 def calendar_role(name: str) -> str | None:
-    """The calendar role of a column of this name."""
+    """The calendar role ("year", "month", ...) of a column with this name; None if it has none."""
     return next((role for role, (pattern, _, _) in CALENDAR_NAMES.items() if pattern.fullmatch(name.strip())), None)
 
 
 def holds_role(role: str, values: np.ndarray) -> bool:
-    """Whether all present values are whole and in the range of this part of a calendar."""
+    """Whether all values that are not missing are whole numbers in the range of this calendar role."""
     _, low, high = CALENDAR_NAMES[role]
     present = values[~np.isnan(values)]
     return bool(((present >= low) & (present <= high) & (present == np.floor(present))).all())
 
 
 def date_columns(block: Block) -> dict[str, int]:
-    """The columns of a block that can be joined into a date: year, month and what follows, by number.
+    """The numbers of the columns that can be joined into a date, by role: year, month, day, hour, ...
 
-    Empty if there are fewer than these two, if two columns have the same role, or if a row has values that make no
-    date, such as a 30th of February.
+    The roles end before the first that no column, or more than one column, has.  Empty if the year or the month is not
+    among them, or if the values of a row are not a date, such as a 30th of February.
     """
     by_role: dict[str, list[int]] = {}
     places = {int(j): place for place, j in enumerate(block.measured)}
@@ -101,7 +103,7 @@ def with_date(block: Block, joined: dict[str, int], first: int = 0) -> Block:
 
 
 def _days(block: Block, joined: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970 of each row, NaN if its values make no date; and whether it has all values."""
+    """For each row, its days since 1970 (NaN if its values are not a date), and whether it has all values."""
     values = {role: block.numbers[:, np.searchsorted(block.measured, j)] for role, j in joined.items()}
     whole = ~np.any([np.isnan(column) for column in values.values()], axis=0)
     right = whole & np.all([_in_range(role, column) for role, column in values.items()], axis=0)
@@ -123,7 +125,7 @@ def _in_range(role: str, values: np.ndarray) -> np.ndarray:
 
 
 def split_date(days: np.ndarray, roles: list[str]) -> dict[str, np.ndarray]:
-    """Year, month, ... of dates that are days since 1970: the reverse of a join, to the smallest unit of `roles`."""
+    """Days since 1970 split into year, month, ..., as joined before; rounded to the smallest unit in `roles`."""
     unit = 86_400 if roles[-1] in ("year", "month", "day") else round(86_400 * DAYS_A_UNIT[roles[-1]])
     known = np.isfinite(days)
     seconds = np.round(np.where(known, np.clip(days, -300_000, 300_000), 0) * 86_400 / unit).astype(np.int64) * unit
@@ -142,14 +144,14 @@ def split_date(days: np.ndarray, roles: list[str]) -> dict[str, np.ndarray]:
 
 
 def date_circles(days: np.ndarray) -> list[str]:
-    """The circles that dates cover at least once, taking more than a few positions on them."""
+    """The circles worth encoding: those that the dates cover at least once, and in at least FEW_POSITIONS positions."""
     days = days[~np.isnan(days)]
     if not len(days):
         return []
     span = float(days.max() - days.min())
     found = []
     for name, period in DATE_PERIODS.items():
-        # the sampled rows of a whole period may lack its first and last moment
+        # Rows of one whole period end shortly before they would have covered it, so 1/24 of it may be missing.
         goes_round = span >= period * (1 - 1 / 24)
         positions = np.unique(np.floor(days % period * (24 if period <= 1 else 1)))
         if goes_round and len(positions) >= FEW_POSITIONS and not (name == WEEKDAY and _monthly(days)):
@@ -158,23 +160,25 @@ def date_circles(days: np.ndarray) -> list[str]:
 
 
 def _monthly(days: np.ndarray) -> bool:
-    """Whether all dates are the first of a month, so that their weekday says nothing."""
+    """Whether all dates are the first day of a month, so that their weekday carries no information."""
     stamps = np.floor(days).astype(np.int64).astype("datetime64[D]")
     return bool((stamps == stamps.astype("datetime64[M]")).all())
 
 
 def circle_phases(center: float, period: float) -> tuple[float, float]:
-    """Turns from the origin to the centre, where the sine starts; the cosine is a quarter turn ahead."""
+    """The phases of sine and cosine, in turns, at the centre; the cosine is a quarter turn ahead of the sine."""
     return center / period % 1.0, (center / period + 0.25) % 1.0
 
 
 def circle(values: np.ndarray, center: float, period: float, radius: float) -> np.ndarray:
-    """Sine and cosine of each value, (n, 2); turns are counted from the centre, so that exported models round them
-    alike."""
+    """The sine and cosine of each value, times the radius, (n, 2).
+
+    Turns are counted from the centre, as in exported models, so that both have the same rounding errors.
+    """
     turns = (values - center) * (1 / period)
     return radius * np.sin(2 * np.pi * (turns[:, None] + np.array(circle_phases(center, period))))
 
 
 def on_circle(encoded: np.ndarray, period: float) -> np.ndarray:
-    """The value in [0, period) with this sine and cosine."""
+    """The values in [0, period) that have these sines and cosines, (n, 2)."""
     return np.asarray(np.arctan2(encoded[:, 0], encoded[:, 1]) / (2 * np.pi) * period % period)

@@ -1,6 +1,7 @@
-"""Columns of a table as numbers and back: values scaled, labels as indicators, dates as time and circles.
+"""Encode the columns of a table, and decode them: scaled values, indicators of labels, dates as time and circles.
 
-On the way back a category becomes the label with the largest indicator, and a value becomes a gap if that is likelier.
+Decoding a category gives the label with the largest indicator.  Decoding a number gives a gap if the indicator of
+missing values is above 1/2.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from .plan import (
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
-LIKELY = 0.5  # an indicator above this means that the label applies
+LIKELY = 0.5  # decoding: an indicator above this means "missing", and a boolean above it is true
 BEYOND = 10.0  # standard deviations: with a kernel of median width, a row that far out resembles no row of the fit
-FEW_ENCODED = 10  # of fewer rows, the largest may be odd by themselves, and most of them be far out by chance
-NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
+FEW_ENCODED = 10  # with fewer rows there is no warning about far values: most rows may be far out by chance
+NEARLY_BOUND = 1 - 1e-9  # decoding clips values to this share of the robust bound, which itself stands for infinity
 
 
 def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
-    """For each encoded column, the number of the table's column that it comes from, and its name."""
+    """For each encoded column, the number of the table's column that it comes from, and its own name."""
     found: list[tuple[int, str]] = []
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     joined = getattr(encoder, "joined_", {})  # model files of older versions lack it
@@ -59,18 +60,21 @@ def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
 
 
 def calendar_parts(encoder: Any, j: int) -> list[str]:
-    """The encoding of a column of numbers or dates: its own value (time), circles, or both."""
+    """The parts that column j of numbers or dates is encoded as: TIME (the value itself), names of circles, or both."""
     told = getattr(encoder, "calendar_", None)  # model files of older versions lack it
     return [TIME] if told is None or encoder.kinds_[j] not in (DATE, CYCLE) else str(told[j]).split()
 
 
 def circle_radius(encoder: Any, j: int) -> float:
-    """The parts of a date share the weight of one column; unscaled, opposite points of a circle are at distance 1."""
+    """The radius of a column's circles: the parts of a date share the weight of one column.
+
+    With `scale="none"`, opposite points of a circle are at distance 1.
+    """
     return 0.5 if encoder.scale == "none" else 1 / float(np.sqrt(len(calendar_parts(encoder, j))))
 
 
 def circle_periods(encoder: Any, j: int) -> list[float]:
-    """The periods of a column's circles, in its own unit."""
+    """The periods of a column's circles, in the unit of the column."""
     periods = CYCLE_PERIODS if encoder.kinds_[j] == CYCLE else DATE_PERIODS
     return [periods[part] for part in calendar_parts(encoder, j) if part != TIME]
 
@@ -97,7 +101,7 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
 
 
 def _warn_far(encoder: Any, encoded: np.ndarray) -> None:
-    """Warn of a column most of whose values lie where no row of the fit did: a counter, or another unit."""
+    """Warn if most values of a column are far from all rows of the fit: it may be a counter, or in another unit."""
     if encoder.scale != "standard" or len(encoded) < FEW_ENCODED:
         return
     far = np.mean(np.abs(encoded) > BEYOND, axis=0) > 0.5
@@ -111,7 +115,7 @@ def _warn_far(encoder: Any, encoded: np.ndarray) -> None:
 
 
 def _encode_plain(encoder: Any, block: Block, encoded: np.ndarray) -> bool:
-    """Encode all columns at once if all are numbers without gaps, as in an array; return whether they were."""
+    """If all columns are numbers without gaps, as in an array, encode them at once; return whether that was so."""
     used = encoder.kinds_ != LEFT_OUT
     plain = np.isin(encoder.kinds_, (NUMBER, BOOLEAN, LEFT_OUT)).all()
     if not plain or encoder.n_missing_[used].any() or len(block.measured) < len(block.names):
@@ -146,7 +150,7 @@ def _encode_number(encoder: Any, block: Block, j: int, place: int, encoded: np.n
         at += 2
     if not encoder.n_missing_[j]:
         return at
-    encoded[:, at] = missing  # not scaled: a rare gap must not outweigh the values
+    encoded[:, at] = missing  # scaled to unit variance, the indicator of a rare gap would outweigh the values
     return at + 1
 
 
@@ -175,8 +179,8 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
 
 
 def _check_kinds(encoder: Any, block: Block) -> None:
-    """A column that held numbers in the fit must hold numbers now, and dates must agree on having a time zone."""
-    if hasattr(encoder, "zoned_"):  # which model files of older versions lack
+    """Raise if a column that held numbers in the fit does not now, or if dates differ in having a time zone."""
+    if hasattr(encoder, "zoned_"):  # model files of older versions lack it
         dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
         check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
     for j, kind in enumerate(encoder.kinds_):
@@ -190,13 +194,13 @@ def _check_kinds(encoder: Any, block: Block) -> None:
 
 
 def squash(z: np.ndarray) -> np.ndarray:
-    """z / sqrt(1 + (z / 3)^2), which is z near 0 and never beyond 3."""
+    """z / sqrt(1 + (z / 3)^2), which is close to z near 0 and stays between -3 and 3."""
     with np.errstate(over="ignore"):
         return np.asarray(np.where(np.abs(z) > 1e100, np.sign(z) * SQUASHED, z / np.sqrt(1 + np.square(z / SQUASHED))))
 
 
 def _as_texts(block: Block, j: int) -> Texts:
-    """A categorical column; numbers in it (if all labels of a file look like numbers) are read as text."""
+    """A categorical column as texts; numbers, which a file has if all its labels look like numbers, become text."""
     if j in block.texts:
         return block.texts[j]
     place = int(np.searchsorted(block.measured, j))
@@ -208,7 +212,7 @@ def _as_texts(block: Block, j: int) -> Texts:
 
 
 def decoded(encoder: Any, rows: np.ndarray) -> Any:
-    """The table, as a frame of the library that the encoder was fitted to."""
+    """Encoded rows turned back into a table, as a frame of the library that the encoder was fitted to."""
     width = len(encoder.get_feature_names_out())
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"encoded rows have shape {rows.shape}, {width} columns are needed")
@@ -236,8 +240,10 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
 
 
 def _measured(encoder: Any, j: int, encoded: np.ndarray, missing: np.ndarray) -> dict[int, np.ndarray]:
-    """A column of numbers or dates, by its number; or the columns that a date was joined from; nothing for a date
-    without its time."""
+    """The decoded values of column j of numbers or dates, by column number.
+
+    For a joined date these are the columns that it was joined from; for a date whose time was left out, there are none.
+    """
     kind, joined = encoder.kinds_[j], getattr(encoder, "joined_", {})
     if kind == CYCLE:
         period, lowest = circle_periods(encoder, j)[0], encoder.center_[j]
@@ -277,7 +283,7 @@ def _gapped(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The label with the largest indicator; None if that is the indicator of rarer labels or of gaps."""
+    """For each row, the label with the largest indicator; None if that indicator is for rarer labels or for gaps."""
     choices = np.concatenate([labels, np.full(indicators.shape[1] - len(labels), None, dtype=object)])
     return np.asarray(choices[indicators.argmax(axis=1)])
 

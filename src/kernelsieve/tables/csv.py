@@ -1,17 +1,18 @@
-"""CSV files, read by the same rules whole and in blocks.
+"""CSV files, read whole or in blocks by the same rules.
 
-A file is cut into blocks of whole records.  A record ends at a line break outside quotes, which takes a few
-operations on arrays of bytes:
+A file is cut into blocks of whole records.  A record ends at a line break outside quotes.  Records and cells are found
+by a few operations on arrays of bytes:
 
     inside(i)  = parity of the quotes up to byte i          xor, accumulated
     end(i)     = byte i is a line break and not inside      records
     cells(r)   = separators outside quotes in record r, + 1
 
-The counts also give the number of a row with too few or too many cells, which a parser would fill up or cut off.
-Blank lines are no rows, except in a table of a single column, where they are its missing values.
+The number of cells shows which rows have too few or too many; a parser would silently fill them up or cut them off.
+Blank lines are skipped, except in a table of a single column, where they are missing values.
 
-Polars parses each block.  The types that two blocks find for a column are combined: whole numbers and numbers are
-numbers, dates and times are times, anything else is text.  Only an empty cell or one of `MISSING` is missing.
+Polars parses each block.  If a column has different types in two blocks, they are combined: integers and floats become
+floats, dates and times become times, anything else becomes text.  A cell is missing only if it is empty or one of
+`MISSING`.
 
 A sheet of an .xlsx workbook is first written out as tab-separated text, so that its cells follow the same rules.
 """
@@ -35,14 +36,14 @@ import numpy as np
 
 from ..errors import TableError, quoted, warn
 
-# read at a time: large enough for polars to be fast, small compared with the memory of any machine
+# Bytes of a file read at a time: large enough for polars to be fast, small compared with the memory of any machine.
 CSV_BLOCK_BYTES = 2**25
-MAX_RECORD = 2**28  # bytes of one record; a longer one has a quote that was opened and never closed
+MAX_RECORD = 2**28  # bytes; a longer record can only come from a quote that is opened and never closed
 SEPARATORS = (",", ";", "\t", "|")
 GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# What R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
+# Texts that R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?", "NaT")
-# Unambiguous forms of dates; 3/4/2021 is not one.  %B is the name of a month, whole or its first three letters.
+# Unambiguous forms of dates (3/4/2021 is ambiguous).  %B is the name of a month, in full or its first three letters.
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%B %d, %Y", "%d %B %Y", "%d-%B-%Y")
 TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
 NUMBERED_MONTH = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
@@ -50,18 +51,18 @@ NAMED_MONTH = r"^[A-Z][a-z]+ \d{1,2}, \d{4}|^\d{1,2}[ -][A-Z][a-z]+[ -]\d{4}"
 SLASHED_DATE = r"^\d{1,2}/\d{1,2}/\d{2}(\d{2})?($|[ T,])"
 DATE_LIKE = f"{NUMBERED_MONTH}|{NAMED_MONTH}"
 
-# $12.50, -12.50 $ and 12,50 €: the sign is removed, if all numbers of a column have the same one
+# $12.50, -12.50 $ and 12,50 €: the currency sign is removed if all numbers of a column have the same one.
 CURRENCY = r"^([+-]?)[$€£¥]\s*|\s*[$€£¥]$"
-# 1,234.50 and 1.234,50
+# Numbers with marks between thousands, in English notation (1,234.50) and in European notation (1.234,50).
 THOUSANDS = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$"
 THOUSANDS_WITH_FRACTION = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)\.\d+$"
 EUROPEAN = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$"
-# The same for cells at the head of a file: 12,5 has a decimal comma, 12.5 a decimal point, 1.234 may have either.
+# Cells that show the decimal mark of a file: 12,5 has a decimal comma, 12.5 a decimal point; 1.234 may have either.
 COMMA_CELL = re.compile(rb"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 POINT_CELL = re.compile(rb"[+-]?\d+\.\d+")
 GROUPED_CELL = re.compile(rb"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
-HEAD_BYTES = 2**16  # from which the dialect of a file is recognised
-MIN_NUMBERS = 5  # distinct numbers in a column with a single word, for which that word may stand for a missing value
+HEAD_BYTES = 2**16  # the dialect of a file is recognised from so many bytes at its head
+MIN_NUMBERS = 5  # in a column with so many distinct numbers and a single word, the word may stand for a missing value
 
 
 class CsvError(ValueError):
@@ -73,13 +74,13 @@ class Dialect:
     """How the cells of a file are written."""
 
     separator: str
-    decimal_comma: bool  # for the whole file: 1.234 is then more than a thousand
-    missing: tuple[str, ...] = MISSING  # cells without a value
+    decimal_comma: bool  # if true, 1.234 is more than a thousand, in the whole file
+    missing: tuple[str, ...] = MISSING  # texts of cells that count as missing values
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file whose columns are known."""
+    """A CSV file that has been read once, so that the names and types of its columns are known."""
 
     path: Path
     dialect: Dialect
@@ -89,7 +90,7 @@ class CsvFile:
     n_rows: int
 
     def frames(self) -> Iterator[Any]:
-        """All rows, as polars frames of one schema."""
+        """All rows, block by block, as polars frames with the same schema."""
         import polars as pl
 
         text = [name for name, kind in self.types.items() if kind == pl.String]
@@ -98,10 +99,10 @@ class CsvFile:
 
 
 def open_csv(path: Path, *, header: bool, names: Sequence[str] = (), na: Sequence[str] = ()) -> tuple[CsvFile, Any]:
-    """The file, and its rows in one frame if they fit into one block, else None.
+    """The file, and its rows as one frame if they fit into one block, else None.
 
-    `names` are used in place of those in the first line, or of column_1, column_2, ...; cells that hold one of `na` are
-    missing, too.
+    `names` replace those in the first line, or column_1, column_2, ... in a file without a header.  Cells that hold one
+    of `na` count as missing, too.
     """
     dialect = _dialect(path, na)
     called = _names(path, dialect.separator, header, names)
@@ -129,7 +130,7 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
         piece = file.read(size)
         decoder = codecs.getincrementaldecoder("utf-16")() if piece[:2] in UTF16 else None
         piece = piece.removeprefix(codecs.BOM_UTF8)
-        old_breaks = b"\n" not in piece and b"\r" in piece  # of old Macintoshes, and of some instruments
+        old_breaks = b"\n" not in piece and b"\r" in piece  # old Macintoshes and some instruments end lines so
         while piece:
             text = decoder.decode(piece).encode() if decoder else piece
             yield text.replace(b"\r", b"\n") if old_breaks else text
@@ -137,7 +138,7 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
 
 
 def _dialect(path: Path, na: Sequence[str]) -> Dialect:
-    """A tab for .tsv, else the separator that occurs most often in the first line; and whether commas are decimal."""
+    """The separator (a tab for .tsv, else the most frequent one in the first line), and the decimal mark."""
     head = next(_chunks(path, HEAD_BYTES), b"")
     line = head.split(b"\n")[0]
     tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
@@ -146,7 +147,7 @@ def _dialect(path: Path, na: Sequence[str]) -> Dialect:
 
 
 def _has_decimal_commas(head: bytes, separator: str) -> bool:
-    """Whether a number has a decimal comma, and none has a decimal point."""
+    """Whether at least one number has a decimal comma, and none has a decimal point."""
     cells = {cell.strip(b' "\r%') for cell in head.replace(b"\n", separator.encode()).split(separator.encode())}
     grouped = {cell for cell in cells if GROUPED_CELL.fullmatch(cell)}
     points = any(POINT_CELL.fullmatch(cell) for cell in cells - grouped)
@@ -163,7 +164,7 @@ def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
             raise CsvError("a quote is opened and not closed, or a line has no end")
         block, pending = pending[:cut], pending[cut:]
         kept = block.rstrip(b"\r\n")
-        if kept:  # blank lines may end the file, so they are held back until something follows
+        if kept:  # blank lines after this block are held back, as the file may end with them
             end = len(kept) + (2 if block[len(kept) : len(kept) + 2] == b"\r\n" else 1)
             yield block[:end]
             block = block[end:]
@@ -176,7 +177,7 @@ def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
 
 
 def _last_end(data: bytes) -> int:
-    """The place after the last line break outside quotes; 0 if there is none."""
+    """The position after the last line break outside quotes; 0 if there is none."""
     if b'"' not in data:
         return data.rfind(b"\n") + 1
     array = np.frombuffer(data, np.uint8)
@@ -189,7 +190,10 @@ def _outside_quotes(data: np.ndarray) -> np.ndarray:
 
 
 def _checked(block: bytes, separator: str, width: int, first: int) -> tuple[bytes, int]:
-    """A block of which every record has `width` cells, and the number of records; `first` rows come before it."""
+    """The block without blank lines, and its number of records; raises if a record does not have `width` cells.
+
+    `first` is the number of rows before the block, so that the error can name the row.
+    """
     data = np.frombuffer(block, np.uint8)
     breaks, separators = data == ord("\n"), data == ord(separator)
     if b'"' in block:
@@ -226,7 +230,7 @@ def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tu
     first = next(_record_blocks(path, 2**16), None)
     if first is None:
         raise CsvError("it is empty")
-    # only the first record, which may hold line breaks in quotes
+    # Parse only the first record; it may hold line breaks in quotes, so it may be more than one line.
     frame = pl.read_csv(
         io.BytesIO(_utf8(first, path)), separator=separator, has_header=False, n_rows=1, infer_schema=False,
         truncate_ragged_lines=True,
@@ -239,7 +243,7 @@ def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tu
 
 
 def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
-    """A unique name for every column: column_3 for the third if it has none, a_duplicated_0 for a second a."""
+    """A unique name for every column: a third column without a name becomes column_3, a second "a" a_duplicated_0."""
     names = [(name or "").strip() for name in given]
     found: list[str] = []
     for number, name in enumerate(names, start=1):
@@ -257,8 +261,11 @@ def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
 def _parsed_blocks(
     path: Path, dialect: Dialect, names: tuple[str, ...], header: bool, text: Sequence[str]
 ) -> Iterator[Any]:
-    """Every block as polars reads it; columns in `text`, and decimal points in a file with decimal
-    commas, stay text."""
+    """Every block as polars parses it.
+
+    Columns in `text` stay text.  In a file with decimal commas, so do columns that polars would read as floats, because
+    their points separate thousands.
+    """
     import polars as pl
 
     n_rows, skip = 0, int(header)
@@ -290,7 +297,7 @@ def _parsed_blocks(
 
 
 def _too_long_for_integers(content: bytes, options: dict[str, Any]) -> list[str]:
-    """Columns with integers of more digits than any polars integer type, which polars would refuse."""
+    """Columns of numbers that hold an integer of 19 or more digits, which polars may refuse to read as an integer."""
     import polars as pl
 
     texts = pl.read_csv(io.BytesIO(content), infer_schema=False, **options)
@@ -308,7 +315,7 @@ def _utf8(block: bytes, path: Path) -> bytes:
 
 
 def _types(frame: Any, dialect: Dialect) -> dict[str, Any]:
-    """The types of a block's columns; None for a column without values."""
+    """The polars types of a block's columns; None for a column without values."""
     import polars as pl
 
     found: dict[str, Any] = {}
@@ -320,7 +327,7 @@ def _types(frame: Any, dialect: Dialect) -> dict[str, Any]:
             read = _read_text(column, dialect)
             kind = pl.String if read is None else read.dtype
         elif kind.is_numeric() and kind != pl.Int64:
-            kind = pl.Float64  # also for whole numbers beyond 64 bits
+            kind = pl.Float64  # also for integers of more than 64 bits
         found[column.name] = kind
     return found
 
@@ -341,10 +348,10 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_text(column: Any, dialect: Dialect) -> Any:
-    """Text as numbers, truth values or dates if all of it can be read so; otherwise None.
+    """A column of text as numbers, truth values or dates if all its values can be read so; otherwise None.
 
-    Numbers may have blanks around them, a per cent sign or a currency sign if all have the same one, marks between
-    thousands, and a decimal comma if no comma separates the cells.
+    Numbers may have blanks around them, a per cent sign or the same currency sign in all rows, marks between thousands,
+    and a decimal comma if the cells of the file are not separated by commas.
     """
     import polars as pl
 
@@ -358,7 +365,7 @@ def _read_text(column: Any, dialect: Dialect) -> Any:
             return numbers
     if text.is_in(["true", "false"]).sum() == len(text) - n_missing:
         return text == "true"
-    if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # decides at once for nearly all text
+    if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # rules out dates quickly in most columns
         return None
     plain = text.str.strip_suffix("Z")
     for form in (*DATES, *TIMES):
@@ -370,7 +377,7 @@ def _read_text(column: Any, dialect: Dialect) -> Any:
 
 
 def _without_signs(text: Any) -> Any:
-    """Text without a per cent or currency sign that all values have."""
+    """The text without its per cent signs or currency signs, if all values have the same one."""
     if text.str.ends_with("%").all():
         return text.str.strip_suffix("%").str.strip_chars()
     signs = text.str.extract("([$€£¥])").drop_nulls()
@@ -380,10 +387,10 @@ def _without_signs(text: Any) -> Any:
 
 
 def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
-    """Text as numbers in English notation; `dialect` and the column decide about decimal commas and thousands.
+    """Readings of the text as numbers in English notation, the most likely first.
 
-    1.234 is more than a thousand if the file, or another number of the column, has a decimal comma; else it is a
-    decimal fraction.
+    They differ in what commas and points mean, which `dialect` and the column suggest: 1.234 is more than a thousand if
+    the file, or another number of the column, has a decimal comma; otherwise it is a decimal fraction.
     """
     semicolons = dialect.separator == ";"
     commas = dialect.decimal_comma or (semicolons and text.str.contains(",", literal=True).any())
@@ -392,13 +399,13 @@ def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
     yield text
     if semicolons or dialect.decimal_comma:
         yield text.str.replace(",", ".", literal=True)
-    # with other separators, 1,234 may have a decimal comma
+    # If the separator is not a comma, 1,234 may have a decimal comma: then a decimal point must show that it has none.
     if text.str.contains(THOUSANDS if dialect.separator == "," else THOUSANDS_WITH_FRACTION).all():
         yield text.str.replace_all(",", "", literal=True)
 
 
 def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
-    """Warn of a column of text that would be numbers except for a single word, or dates of which month comes first."""
+    """Warn of text columns of dates such as 3/4/2021, or of numbers with a single word among them."""
     import polars as pl
 
     for column in frame.iter_columns():
@@ -424,13 +431,13 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _stripped(column: Any, missing: Sequence[str]) -> Any:
-    """Text without the blanks around it, null where it then says that a value is missing."""
+    """The text without blanks around it; null where the rest is one of the texts for a missing value."""
     text = column.str.strip_chars()
     return text.set(text.is_in(list(missing)), None)
 
 
 def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
-    """A block with the types of the file."""
+    """A block with its columns converted to the types that they have in the whole file."""
     import polars as pl
 
     columns = []
@@ -444,14 +451,14 @@ def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
     return pl.DataFrame(columns)
 
 
-# Shown by cells whose formula failed: they have no value.
+# Texts of spreadsheet cells whose formula failed, which count as missing.
 FAILED_CELLS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 
 
 def write_sheet(path: Path, called: Path, sheet: str | None, output: Path) -> None:
     """Write a sheet of a workbook, by default the first, to `output`, tab-separated.
 
-    Empty rows, and empty columns on the right, are omitted.  Formulas count as the values last computed.
+    Empty rows, and empty columns on the right, are omitted.  A formula is replaced by its last computed value.
     """
     if find_spec("openpyxl") is None:
         raise ImportError(
@@ -484,7 +491,7 @@ def _cells(path: Path, called: Path, sheet: str | None) -> list[tuple[Any, ...]]
 
 
 def _text(cell: Any) -> str:
-    """A cell as a CSV file would have it."""
+    """The text of a cell as a CSV file would hold it."""
     if cell is None or cell in FAILED_CELLS:
         return ""
     if isinstance(cell, bool):

@@ -1,9 +1,9 @@
-"""A table as a matrix whose columns a kernel can compare, in one scikit-learn transformer.
+"""TableEncoder: a scikit-learn transformer that turns a table into a matrix whose rows a kernel can compare.
 
-One pass over the table collects a `summary`, from which the treatment of each column is decided (`plan`); rows are
-then encoded, block by block if they come in blocks.  Unlike ColumnTransformer and skrub's TableVectorizer, it gives
-every categorical variable the weight of one column, leaves out (and names) columns that only identify rows, and
-encodes a table in blocks as it would be encoded whole.
+One pass over the table collects a summary, from which `plan` decides how each column is encoded.  Rows are then
+encoded, block by block if they come in blocks.  Unlike ColumnTransformer and skrub's TableVectorizer, this encoder
+gives every categorical variable the weight of one column, leaves out columns that only identify rows (and names them),
+and gives the same result for a table in blocks as for the whole table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .plan import (
     planned,
 )
 
-MAX_SHOWN = 6  # columns spelled out in a description
+MAX_SHOWN = 6  # a description names at most this many columns of a kind
 SCALES = {
     "standard": "mean 0, variance 1",
     "robust": "median 0, middle half 1 wide, far values drawn in",
@@ -48,61 +48,63 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     """Scale numbers, one-hot encode categories, turn dates into time and circles, fill gaps, drop uninformative
     columns.
 
-    Made for kernel methods, which depend on squared distances: after it, a number and a categorical variable
-    contribute equally to them, E |x - y|^2 = 2 each.  `describe()` says in words what was done.
+    The encoder is made for kernel methods, which depend on squared distances: numbers and categorical variables
+    contribute equally to them, with E |x - y|^2 = 2 each.  `describe()` says in words how each column is encoded.
 
     Parameters
     ----------
     scale : {"standard", "robust", "none"}, default="standard"
-        "standard": mean 0, variance 1.  "robust": median 0, the middle half of the rows 1 wide, and values far out
-        brought smoothly to within 3, so that heavy tails do not make a few rows the whole picture.  "none": numbers
-        as they are.
+        "standard": mean 0, variance 1.  "robust": median 0, interquartile range 1, and values far out brought smoothly
+        to within 3, so that a few rows of a heavy-tailed column do not dominate the distances.  "none": numbers are not
+        changed.
     missing : {"impute", "error"}, default="impute"
-        "impute": a missing number becomes the column's median, and an indicator column says where; a missing
-        category is a category.  "error": an error that names the column and the row.
+        "impute": a missing number is replaced by the median of its column, and an indicator column marks it; a missing
+        category gets an indicator like any other category.  "error": raise an error that names the column and the row.
     keep : list of str, optional
         Columns to use even if they look like identifiers.
     max_categories : int, default=30
-        Labels of one column that get an indicator of their own; rarer ones share one.
+        Largest number of indicators for the labels of a column; the rarest labels share one if there are more.
     calendar : bool, default=True
-        Year, month, day, hour, minute and second in columns of these names are joined into one date.  Of a date, the
-        season, the weekday and the hour are circles (a sine and a cosine each) beside the time itself, as far as the
-        rows go round them; an hour, month or weekday without a date is a circle by itself.  False: such columns are
-        numbers like any other, and a date is its time alone.
+        True: columns named year, month, day, hour, minute and second are joined into one date.  A date is encoded as
+        its time and, as far as the rows cover a whole year, week or day, as circles (a sine and a cosine each) for
+        season, weekday and hour.  An hour, month or weekday that is not part of a date is encoded as a circle alone.
+        False: such columns are numbers like any other, and a date is encoded as its time alone.
     trend : bool, default=True
-        False leaves out what only tells how late a row is: the time of dates, and counters, which only rise or only
-        fall from row to row.  For models of rows to come, which are always later: `KernelMonitor` uses it.
+        False: leave out the time of dates, and counters, which only rise or only fall from row to row.  Future rows
+        lie outside the range that these had in the fit, so models that judge future rows must not depend on them;
+        `KernelMonitor` uses False.
 
     Attributes
     ----------
     kinds_ : ndarray of str, shape (n_features_in_,)
-        "number", "boolean", "date", "cycle" (an hour, month or weekday), "category", "left out", or "joined": a part
-        of the date that stands in the column of the year.
+        "number", "boolean", "date", "cycle" (an hour, month or weekday), "category", "left out", or "joined" (a part
+        of a date; the whole date is stored in the column of the year).
     calendar_ : ndarray of str, shape (n_features_in_,)
-        What dates and cycles are encoded as: "time", "season", "weekday", "hour", "month", separated by blanks.
+        The parts that a date or cycle is encoded as: "time", "season", "weekday", "hour", "month", separated by blanks.
     joined_ : dict
-        The number of the column of each part ("year", "month", ...) that was joined into a date; empty without one.
+        For each part ("year", "month", ...) of a joined date, the number of its column; empty if there is none.
     reasons_ : ndarray of str, shape (n_features_in_,)
-        Why a column is left out; empty where it is not.
+        Why a column is left out; empty if it is not.
     units_ : ndarray of str, shape (n_features_in_,)
-        What the numbers of durations ("days") and times of day ("hours since midnight") count; empty for all else.
+        The unit of durations ("days") and times of day ("hours since midnight"); empty for all other columns.
     zoned_ : ndarray of int
-        The columns of dates with a time zone: theirs are days in Greenwich, and only dates with a zone go with them.
+        The numbers of the date columns with a time zone.  Their days are those of UTC, and dates without a zone are
+        refused there.
     center_, scale_, fill_ : ndarrays of shape (n_features_in_,)
-        An encoded number is (x - center_) / scale_; a gap is taken as fill_.
+        A number x is encoded as (x - center_) / scale_; a missing one is replaced by fill_ first.
     n_missing_ : ndarray of int, shape (n_features_in_,)
-        Gaps in each column, in the rows it was fitted to.
+        The number of missing values in each column of the rows that the encoder was fitted to.
     categories_ : list of ndarrays of str
         The labels of each categorical column, in the order of the table.
     heavy_tails_ : list of str
-        Columns of which 1 % of the rows make most of the variance: `scale="robust"` suits them.
+        Columns most of whose variance comes from 1 % of the rows: `scale="robust"` suits them.
     n_features_in_, feature_names_in_, n_samples_seen_
-        Of the table it was fitted to.
+        The numbers of columns and rows, and the column names, of the table that the encoder was fitted to.
 
     Notes
     -----
-    Cost: O(N d) for N rows of d columns, and a sample of at most 50,000 rows is sorted for the medians.  Tables are
-    arrays and frames of pandas, polars (lazy ones too) and arrow; `fit_blocks` takes one that comes in parts.
+    Cost: O(N d) for N rows of d columns; a sample of at most 50,000 rows is sorted for the medians.  A table is an
+    array or a frame of pandas, polars (also a lazy one) or arrow; `fit_blocks` takes a table that comes in parts.
 
     The robust scale is that of D. Holzmueller, L. Grinsztajn and I. Steinwart, "Better by default: strong pre-tuned
     MLPs and boosted trees on tabular data", NeurIPS 2024.
@@ -166,7 +168,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
-        """As `fit`, for a table that comes in parts: arrays or frames with the same columns, one after the other.
+        """Decide how each column is encoded, for a table that comes in parts: arrays or frames with the same columns.
 
         Parameters
         ----------
@@ -175,11 +177,11 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         Returns
         -------
         self
-            As `fit` on all rows at once would leave it, to rounding.
+            With the same result as `fit` on all rows at once, up to rounding.
         """
         first: Any = None
         joined: dict[str, int] = {}
-        plain = dated = None  # the table unchanged, and with its calendar joined, as long as every block allows that
+        plain = dated = None  # summaries of the table as given, and with a joined date, while all blocks allow it
         for given in (with_text_names(collected(block)) for block in blocks):
             block = block_of(given)
             found = date_columns(block) if self.calendar else {}
@@ -234,16 +236,17 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Rows of a table as rows of numbers.
+        """Encode the rows of a table as numbers.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            With the columns of the table it was fitted to.
+            Rows with the columns of the table that the encoder was fitted to.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features_out), float32 where all columns were
+        ndarray of shape (n_samples, n_features_out)
+            In float32 if all columns are float32, else in float64.
         """
         return self._transform(X, first=0)
 
@@ -277,10 +280,10 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return np.array([name for _, name in encoded_columns(self)], dtype=object)
 
     def source_columns(self) -> np.ndarray:
-        """The number of the column of the table that each encoded column comes from.
+        """For each encoded column, the number of the table's column that it comes from.
 
-        Of a date that was joined from several columns, the time comes from the year, the season from the month, the
-        weekday from the day and the hour from the hour.
+        In a date that was joined from several columns, the time counts as coming from the year, the season from the
+        month, the weekday from the day and the hour from the hour.
 
         Returns
         -------
@@ -290,7 +293,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return np.array([column for column, _ in encoded_columns(self)], dtype=np.intp)
 
     def inverse_transform(self, X: Any) -> Any:
-        """The table from encoded rows; columns that were left out are not in it.
+        """Turn encoded rows back into a table, without the columns that were left out.
 
         Parameters
         ----------
@@ -299,15 +302,15 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         Returns
         -------
         frame of the library that the encoder was fitted to, or an array
-            Numbers in their own units; of a category the label whose indicator is largest.  Dates that had a
-            time zone are in Greenwich's; a date whose time was left out (`trend=False`) is not in it.
+            Numbers are in their original units; a category is the label whose indicator is largest.  Dates that had
+            a time zone are in UTC; a date whose time was left out (`trend=False`) is omitted.
         """
         check_is_fitted(self)
         rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)
         return decoded(self, rows)
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless the attributes read from a file fit together."""
+        """Raise `error` unless the attributes that were read from a file are consistent."""
         n_categories = int(np.sum(self.kinds_ == CATEGORY))
         labels = [isinstance(found, np.ndarray) and all(type(x) is str for x in found) for found in self.categories_]
         others = [isinstance(found, bool | np.bool_) for found in self.has_other_]
@@ -395,6 +398,6 @@ def _calendar_facts(encoder: TableEncoder) -> list[tuple[str, str]]:
 
 
 def _counted(listed: list[str]) -> str:
-    """The number of names, and the first few."""
+    """The number of texts in a list, and the first few of them."""
     rest = f" and {len(listed) - MAX_SHOWN:,} more" if len(listed) > MAX_SHOWN else ""
     return f"{len(listed):,}: {', '.join(listed[:MAX_SHOWN])}{rest}"

@@ -1,7 +1,7 @@
-"""Tables in files: CSV, Parquet, .xlsx, .npy and .npz, whole or block by block.
+"""Tables in files: CSV, Parquet, .xlsx, .npy and .npz, read whole or block by block.
 
-`read_table` reads a file into one polars frame.  `open_table`, which it and the command line use, gives a `Table`
-whose rows are polars frames (arrays stay arrays), all at once or in blocks, either way by the same rules.
+`read_table` reads a file into one polars frame.  It and the command line call `open_table`, which returns a `Table`:
+its rows are polars frames (arrays for .npy and .npz files), whole or in blocks, read by the same rules.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ..errors import TableError, quoted, warn
 from .csv import MISSING, CsvError, CsvFile, open_csv, unique_names
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
-READABLE = (*FORMATS, ".xlsx")  # of which the last is not written
+READABLE = (*FORMATS, ".xlsx")  # .xlsx can be read, but not written
 STREAMED_BYTES = 2**27  # a table that takes more than this in memory is read in blocks
-PARQUET_ROWS = 2**16  # read at a time by default
-DEFAULT_KEY = "X"  # of the table in an .npz file
+PARQUET_ROWS = 2**16  # default number of rows read at a time
+DEFAULT_KEY = "X"  # default name of the array in an .npz file
 CHOOSE_COLUMNS = "leave out with exclude='{0}', or name the columns to use with columns="
-# What readers of packed files, and of headers of arrays, raise if these are damaged.
+# Errors that readers of compressed files and of numpy headers raise if a file is damaged.
 DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
@@ -47,18 +47,19 @@ def read_table(
 ) -> Any:
     """Read a table from a file, as the command line does.
 
-    In CSV files the separator (comma, semicolon, tab or bar), decimal commas, thousands, quotes, gzip, UTF-8 with or
-    without a mark, UTF-16 and Windows-1252 are recognised.  Empty cells, `?`, `NA`, `NaN`, `NULL` and their like are
-    missing values.  Numbers may have blanks, a per cent sign or a currency sign around them; a column of dates becomes
-    dates.  A row with too few or too many cells is an error that names the row.
+    In CSV files the separator (comma, semicolon, tab or bar), decimal commas, marks between thousands, quotes, gzip,
+    and the encodings UTF-8 (with or without a byte order mark), UTF-16 and Windows-1252 are recognised.  Empty cells,
+    `?`, `NA`, `NaN`, `NULL` and the like are missing values.  Numbers may have blanks, a per cent sign or a currency
+    sign around them; a column of dates becomes dates.  A row with too few or too many cells raises an error that names
+    the row.
 
     Parameters
     ----------
     path : str or path-like
-        A file whose name ends in .csv, .tsv, .txt (also packed: .csv.gz), .parquet, .npy or .npz; or in .xlsx, if
+        A file whose name ends in .csv, .tsv, .txt (also compressed: .csv.gz), .parquet, .npy or .npz; or in .xlsx, if
         openpyxl is installed.
     header : bool, default=True
-        Whether the first line of a CSV file or sheet names the columns; else they are column_1, column_2, ...
+        Whether the first line of a CSV file or sheet names the columns; if not, they are column_1, column_2, ...
     names : sequence of str, optional
         Names for the columns of a CSV file or sheet, in place of those in its first line.
     columns : sequence of str, optional
@@ -66,15 +67,15 @@ def read_table(
     exclude : sequence of str, optional
         Columns to leave out.
     key : str, optional
-        Name of the array in an .npz file, by default "X", or the only 2-D array; of the sheet in an .xlsx file, by
-        default the first.
+        For an .npz file the name of the array, by default "X" or else the only 2-D array; for an .xlsx file the name
+        of the sheet, by default the first.
     na : str or sequence of str, optional
         Further texts that stand for a missing value in a CSV file or sheet, such as "unknown".
 
     Returns
     -------
     polars.DataFrame
-        Columns of an array are called x0, x1, ...
+        The columns of an array are called x0, x1, ...
 
     Raises
     ------
@@ -106,14 +107,14 @@ def read_table(
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with named columns."""
+    """An opened table: its rows in memory, or the source from which they are read in blocks."""
 
-    path: Path  # as the user called it
+    path: Path  # as the user gave it, for messages
     names: tuple[str, ...]
-    named: bool  # False if `names` only count the columns
+    named: bool  # False if the file has no column names, so that `names` are made up
     n_rows: int
-    data: Any = None  # polars DataFrame, or ndarray of shape (n_rows, n_columns); None if rows come in blocks
-    source: Any = field(default=None, repr=False)  # has `frames()`, if rows come in blocks
+    data: Any = None  # polars DataFrame, or ndarray of shape (n_rows, n_columns); None if rows are read in blocks
+    source: Any = field(default=None, repr=False)  # for rows in blocks: an object with a method `frames()`
     batch_size: int | None = None
 
     def whole(self) -> Any:
@@ -132,17 +133,17 @@ class Table:
                 yield self.selected(part[start : start + (self.batch_size or size)], names)
 
     def selected(self, rows: Any, names: Sequence[str]) -> Any:
-        """The named columns of some of its rows."""
+        """The named columns of `rows`, a frame or array with all columns of the table."""
         if isinstance(rows, np.ndarray):
             if tuple(names) == self.names:
                 return rows
-            # row by row, as a frame gives them: sums over rows then have the same bits
+            # Rows are contiguous, as in the array that a frame gives, so that results do not differ by rounding.
             return np.ascontiguousarray(rows[:, [self.names.index(name) for name in names]])
         return rows.select(names)
 
     def require(self, names: Sequence[str], needed_by: str) -> list[str]:
-        """These columns as the table calls them; an error if one is missing or named twice."""
-        # columns of an array go by number, or as scikit-learn calls them
+        """The table's names for these columns; raise if a column is missing or named twice."""
+        # A column of an array may be given by its number, 0, or by scikit-learn's name for it, x0.
         found = [f"x{name}" if not self.named and f"x{name}" in self.names else name for name in names]
         missing = [name for name in found if name not in self.names]
         if missing:
@@ -154,7 +155,7 @@ class Table:
         return found
 
     def pick(self, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[str]:
-        """The names that are left, in the order of `columns` if given, else of the table."""
+        """The columns to use: `columns`, by default all columns of the table, without those in `exclude`."""
         wanted, unwanted = self.require(columns, "columns="), self.require(exclude, "exclude=")
         chosen = [name for name in (wanted or self.names) if name not in unwanted]
         if not chosen:
@@ -162,28 +163,28 @@ class Table:
         return chosen
 
     def columns(self, names: Sequence[str]) -> dict[str, Any]:
-        """The named columns, each as the table holds it."""
+        """The named columns, each with the type that it has in the table."""
         rows = self.whole()
         return {name: self.selected(rows, [name])[:, 0] for name in names}
 
     def numbers(self, names: Sequence[str], advice: str = CHOOSE_COLUMNS) -> np.ndarray:
-        """The named columns as a finite float array; `advice` ends the message if they are not numbers."""
+        """The named columns as an array of finite floats; `advice` ends the error message for other columns."""
         return numbers_of(self.selected(self.whole(), names), names, self.path, advice)
 
 
 def columns_named(names: Sequence[str]) -> str:
-    """Column 'a', or columns 'a', 'b'."""
+    """The names after the word column or columns: "column 'a'", or "columns 'a', 'b'"."""
     return f"column{'s' if len(names) > 1 else ''} {quoted(names)}"
 
 
 def numbers_of(rows: Any, names: Sequence[str], path: Path, advice: str, first: int = 0) -> np.ndarray:
-    """Rows of a frame or array as finite floats; `first` is the number of the first row."""
+    """Rows of a frame or array as finite floats; `first`, the number of the first row, is for error messages."""
     if isinstance(rows, np.ndarray):
         kept = rows.dtype in (np.float32, np.float64)
         values = rows if kept else rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
     else:
         values = _frame_numbers(rows, path, advice)
-    for start in range(0, len(values), PARQUET_ROWS):  # in parts, so that a large array needs no mask of its own size
+    for start in range(0, len(values), PARQUET_ROWS):  # in parts, to need no mask as large as the array
         bad = ~np.isfinite(values[start : start + PARQUET_ROWS])
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -217,15 +218,15 @@ def open_table(
     batch_size: int | None = None,
     whole: bool = False,
 ) -> Table:
-    """Open a table whose format is known by the extension of its name.
+    """Open a table; the extension of its name says which format it has.
 
     Parameters
     ----------
     path : file to read
-    called : what messages call it, if that is not its path
+    called : name of the file in messages, if it is not `path`
     key, header, names, na : as in `read_table`
-    batch_size : rows to be read at a time from a CSV or Parquet file
-    whole : never in blocks, however large
+    batch_size : number of rows to read at a time from a CSV or Parquet file
+    whole : whether to read the table at once, however large it is
     """
     called = called or path
     check_regular(path)
@@ -252,7 +253,7 @@ def check_regular(path: Path) -> None:
 
 
 def checked_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
-    """The extension, if it is one of `formats`; that of the unpacked file if gzip packed it."""
+    """The extension of a file, without .gz; raise unless it is one of `formats`."""
     extension = path.suffix.lower()
     if extension == ".gz" and Path(path.stem).suffix.lower() in (".csv", ".tsv", ".txt"):
         return Path(path.stem).suffix.lower()
@@ -280,7 +281,7 @@ def _csv_table(
         file, frame = open_csv(path, header=header, names=names, na=na)
         if not file.n_rows:
             raise TableError(f"{called} has no rows")
-        # as in memory: a packed file, or one of short numbers, is a fraction of that on disk
+        # The size in memory: a compressed file, or one of short numbers, is much smaller on disk.
         n_bytes = max(path.stat().st_size, 8 * file.n_rows * len(file.names))
         in_blocks = not whole and (batch_size is not None or n_bytes > STREAMED_BYTES)
         if frame is None and not in_blocks:
@@ -303,7 +304,7 @@ def _sheet_table(
     na: Sequence[str],
     batch_size: int | None,
 ) -> Table:
-    """The sheet of a workbook, read as the tab-separated file that it could be saved as."""
+    """The table in a sheet of a workbook, which is first saved as a tab-separated file."""
     from .csv import write_sheet
 
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
@@ -313,7 +314,7 @@ def _sheet_table(
 
 
 def _look_like_data(file: CsvFile) -> bool:
-    """Whether the names look like data: numeric columns have numbers as names, not evenly spaced like years."""
+    """Whether the names look like data: those of numeric columns are numbers, but no regular series such as years."""
     named: list[float] = []
     for name, kind in file.types.items():
         text = name.split("_duplicated")[0].strip().removesuffix("%")
@@ -338,7 +339,7 @@ def _first_sentence(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """A Parquet file whose rows are read some at a time, by pyarrow."""
+    """A Parquet file that pyarrow reads in batches of rows."""
 
     path: Path
     called: Path
@@ -346,7 +347,7 @@ class ParquetRows:
     batch_size: int
 
     def frames(self) -> Iterator[Any]:
-        """All rows, as polars frames."""
+        """All rows, batch by batch, as polars frames."""
         import polars as pl
         from pyarrow.parquet import ParquetFile
 
@@ -363,11 +364,11 @@ def _parquet_table(path: Path, called: Path, batch_size: int | None, whole: bool
     if find_spec("pyarrow") is None:
         if batch_size and not whole:
             raise ImportError("batch_size= for Parquet needs pyarrow: pip install pyarrow")
-        about: tuple[tuple[str, ...], int, int] = (), 1, 0  # it may yet fit in memory
+        about: tuple[tuple[str, ...], int, int] = (), 1, 0  # size unknown: assume that the table fits in memory
     else:
         about = _parquet_footer(path, called)
     names, n_rows, n_bytes = about
-    called_apart = len(set(names)) == len(names)  # polars alone cannot read a file that has a name twice
+    called_apart = len(set(names)) == len(names)  # polars cannot read a file that has a name twice, pyarrow can
     names = unique_names(names, called.name)
     frame = source = None
     if called_apart and (whole or not (batch_size or n_bytes > STREAMED_BYTES)):
@@ -383,10 +384,10 @@ def _parquet_table(path: Path, called: Path, batch_size: int | None, whole: bool
 
 
 def _parquet_footer(path: Path, called: Path) -> tuple[tuple[str, ...], int, int]:
-    """Names, number of rows, and the bytes that the table takes in memory, from the end of a Parquet file.
+    """Column names, number of rows, and size in memory, from the footer of a Parquet file.
 
-    The footer states the uncompressed size.  Repeated values may still be packed in that, so that the table takes at
-    least 8 bytes a value.
+    The footer states the size without compression, but repeated values may still be encoded compactly in it.  So the
+    size in memory is taken to be at least 8 bytes a value.
     """
     from pyarrow.parquet import ParquetFile
 
@@ -411,7 +412,7 @@ def _damage_in_one_line(called: Path) -> Iterator[None]:
     except expected as error:
         raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
     except BaseException as error:
-        # a PanicException is not an Exception, and has no public name to catch it by
+        # polars' PanicException is a BaseException without a public name, so its class cannot be named here.
         if type(error).__name__ != "PanicException":
             raise
         raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
@@ -419,7 +420,7 @@ def _damage_in_one_line(called: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_panics() -> Iterator[None]:
-    """Hide polars' panics, which it prints to the standard error of the process, bypassing Python."""
+    """Hide the messages of polars' panics, which it writes directly to the process's standard error."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)
@@ -440,7 +441,7 @@ def _quiet_panics() -> Iterator[None]:
 
 def _read_array(path: Path, called: Path, key: str | None) -> Any:
     try:
-        # rows of an .npy file stay on disk until they are used
+        # An .npy file is memory-mapped, so its rows stay on disk until they are used.
         loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
         if isinstance(loaded, np.ndarray):
             return loaded
@@ -453,7 +454,7 @@ def _read_array(path: Path, called: Path, key: str | None) -> Any:
 
 
 def _key(called: Path, loaded: Any, key: str | None) -> str:
-    """Which array of an .npz file is the table."""
+    """The name of the array of an .npz file that is the table."""
     if key is None and DEFAULT_KEY not in loaded.files:
         tables = [name for name in loaded.files if loaded[name].ndim == 2]
         if len(tables) == 1:

@@ -1,26 +1,27 @@
-"""How each column is encoded: decided once, from the summary of all rows.
+"""How each column of a table is encoded; this is decided once, from a summary of all rows.
 
-Kernels see squared distances between rows, so every variable should contribute equally.  A standardised number
-contributes 2 on average, E |x - y|^2 = 2 var(x).  A category with one indicator for each label, which occurs in a
-share p of the rows, has the total variance  sum p (1 - p);  divided by its root it also contributes 2, however many
-labels there are, so it counts as one column.
+Kernels depend on squared distances between rows, to which every variable should contribute equally.  A standardised
+number contributes 2 on average: E |x - y|^2 = 2 var(x) = 2.  A category has one indicator for each label; if a label
+occurs in a share p of the rows, the indicators have the total variance  sum p (1 - p).  Divided by the square root of
+this, they also contribute 2 together, however many labels there are: a category counts as one column.
 
     standard   (x - mean) / standard deviation
     robust     z = (x - median) / (q75 - q25), then z / sqrt(1 + (z / 3)^2): smooth, monotone, never beyond 3
-               (Holzmueller, Grinsztajn & Steinwart 2024, whose transform skrub's SquashingScaler is)
-    none       numbers as they are; rows with different labels of a category are at distance 1, and so are opposite
+               (Holzmueller, Grinsztajn & Steinwart 2024; also skrub's SquashingScaler)
+    none       numbers unchanged; two rows with different labels of a category are at distance 1, and so are opposite
                points of a circle
 
-`calendar` has the encoding of dates and calendar columns.
+Module `calendar` encodes dates and calendar columns.
 
-A summary is what a pass over a table leaves behind: enough to decide about every column, however the rows are divided.
+One pass over a table collects a summary, from which every column can be decided.  The summary is the same however the
+table is divided into blocks:
 
-numbers   count, mean, sum of squares about it, smallest, largest      added up (Chan, Golub & LeVeque 1983)
+numbers   count, mean, sum of squares about the mean, smallest, largest      (added as in Chan, Golub & LeVeque 1983)
 order     whether each column only rises, or only falls, from row to row
-texts     how often each occurs
-missing   how many, and the first row
-sample    the rows whose numbers, hashed, are smallest: the same ones whether the table came whole or in blocks;
-          quartiles and different values are counted on it, and it is all rows where there are few
+texts     how often each text occurs
+missing   how many values are missing, and the first row without a value
+sample    the rows with the smallest hashed row numbers, or all rows of a short table; quartiles and the number of
+          different values are computed on it
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from ..errors import ColumnError
 from ..rows.frames import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Block
 from .calendar import CYCLE, CYCLE_PERIODS, FEW_POSITIONS, JOINED, TIME, calendar_role, date_circles, holds_role
 
-SAMPLE_ROWS = 50_000  # enough to know quartiles to a percent of the spread
-SAMPLE_VALUES = 2**24  # for tables with very many columns: keeps the sample below 128 MB
-MAX_TEXTS = 100_000  # a column with more different texts is never a category, so they are not counted
+SAMPLE_ROWS = 50_000  # enough to estimate quartiles to a percent of the spread
+SAMPLE_VALUES = 2**24  # limit of rows x columns in the sample, which keeps it below 128 MB
+MAX_TEXTS = 100_000  # a column with more different texts is never a category, so counting stops there
 
 
 @dataclass
@@ -61,7 +62,7 @@ class TextCounts:
 
 
 class TableSummary:
-    """Sums over the rows of a table; `add` takes the next block."""
+    """The summary of the rows of a table (see above); `add` takes the next block."""
 
     def __init__(self, first: Block) -> None:
         self.names, self.kinds, self.integers = first.names, first.kinds, first.integers
@@ -106,7 +107,7 @@ class TableSummary:
             raise infinite_value(self.names[self.measured[place]], start + row)
 
     def _follow_order(self, numbers: np.ndarray) -> None:
-        """A column only rises if no value is below the largest before it; gaps are skipped."""
+        """Update whether each column only rises (no value is below one before it) or only falls; gaps are skipped."""
         with np.errstate(invalid="ignore"):
             before = np.fmax.accumulate(np.vstack([self.highest, numbers]), axis=0)[:-1]
             self.rising &= ~(numbers < before).any(axis=0)
@@ -119,7 +120,7 @@ class TableSummary:
         self.first_missing[new] = start + missing[:, new].argmax(axis=0)
         count = (~missing).sum(axis=0)
         values = np.where(missing, 0.0, numbers.astype(np.float64, copy=False))
-        with np.errstate(over="ignore", invalid="ignore"):  # columns too large to be scaled are reported later
+        with np.errstate(over="ignore", invalid="ignore"):  # too large numbers are reported later
             mean = values.sum(axis=0) / np.maximum(count, 1)
             values -= mean
             values[missing] = 0.0
@@ -134,7 +135,7 @@ class TableSummary:
 
     def _add_sample(self, numbers: np.ndarray, start: int) -> None:
         keys = scrambled(np.arange(start + 1, start + 1 + len(numbers)), 0)
-        if len(self._keys) == self._most:  # in a long table this drops most rows at once
+        if len(self._keys) == self._most:  # discards most rows of a long table before they are copied
             near = np.flatnonzero(keys < self._keys.max())
             keys, numbers = keys[near], numbers[near]
         keys = np.concatenate([self._keys, keys])
@@ -151,18 +152,18 @@ class TableSummary:
         return found
 
     def first_gap(self, column: int) -> int:
-        """The number of the first row in which a column is missing."""
+        """The number of the first row without a value in a column."""
         if column in self.texts:
             return self.texts[column].first_missing
         return int(self.first_missing[np.searchsorted(self.measured, column)])
 
     def unreadable(self, column: int) -> str | None:
-        """What a column holds if it holds neither numbers nor text."""
+        """The type of the values of a column that holds neither numbers nor text; None for other columns."""
         return self.others.get(column) if self.kinds[column] == OTHER else None
 
 
 def check_zones(block: Block, zoned: frozenset[int]) -> None:
-    """Refuse dates with a time zone after dates without one, or the reverse: they would be off by hours."""
+    """Refuse dates with a time zone after dates without one, or the reverse: times would be wrong by hours."""
     for j in sorted(block.zoned ^ zoned):
         now, before = ("a", "none") if j in block.zoned else ("no", "one")
         raise ColumnError(
@@ -174,47 +175,47 @@ def check_zones(block: Block, zoned: frozenset[int]) -> None:
 
 
 def infinite_value(name: str, row: int) -> ColumnError:
-    """The error for an infinite value; its message counts rows from 1, as people do."""
+    """The error for an infinite value in row number `row`; its message counts rows from 1."""
     return ColumnError(name, row, f"column {name!r} is infinite in row {row + 1}: correct or drop such rows first")
 
 
 def missing_value(name: str, row: int) -> ColumnError:
-    """The error for a missing value where none is allowed."""
+    """The error for a missing value in row number `row`, if missing values are not allowed."""
     advice = "fill or drop such rows, or give missing='impute'"
     return ColumnError(name, row, f"column {name!r} is missing (NaN) in row {row + 1}: {advice}")
 
 
 CATEGORY, LEFT_OUT = "category", "left out"
-SQUASHED = 3.0  # no robustly scaled value is larger
-MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
+SQUASHED = 3.0  # bound of robustly scaled values
+MAX_CATEGORIES = 30  # default for the largest number of indicators for the labels of a category
 FEW_TEXTS = 20  # a column with at most this many different texts is a category even if most occur once
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
 COUNTER_LEVELS = 10  # a column that only rises, or only falls, is a counter if it has this many different values
 COUNTER = "a counter: it only rises, or only falls, from row to row"
 DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
-MANY_NUMBERS = 300  # so many consecutive numbers, each once, count rows; fewer may be years or ages
-HEAVY_REACH = 2.0  # in standard deviations: within it, no row can make half of the variance of eight or more
+MANY_NUMBERS = 300  # at least this many consecutive numbers, each occurring once, number the rows; fewer may be years
+HEAVY_REACH = 2.0  # if all of eight or more values are within so many standard deviations, no column is heavy-tailed
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
 
 @dataclass
 class Plan:
-    """How the columns are encoded: one entry for each."""
+    """How the columns are encoded; lists have one entry for each column, unless said otherwise."""
 
     kinds: list[str]
     reasons: list[str]  # why a column is left out; empty if it is not
     center: np.ndarray
     scale: np.ndarray
     fill: np.ndarray  # the value that replaces a missing number
-    categories: list[np.ndarray] = field(default_factory=list)  # labels of each category
-    has_other: list[bool] = field(default_factory=list)  # whether rarer labels share an indicator
-    heavy: list[str] = field(default_factory=list)  # columns most of whose variance comes from a few rows
-    calendar: list[str] = field(default_factory=list)  # of dates and cycles: the parts that they are encoded as
+    categories: list[np.ndarray] = field(default_factory=list)  # for each categorical column, its labels
+    has_other: list[bool] = field(default_factory=list)  # for each of them: whether rarer labels share an indicator
+    heavy: list[str] = field(default_factory=list)  # names of columns most of whose variance comes from a few rows
+    calendar: list[str] = field(default_factory=list)  # the parts that dates and cycles are encoded as
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The parameters of a TableEncoder that decide about columns."""
+    """The parameters of a TableEncoder that a plan depends on."""
 
     scale: str
     keep: frozenset[str]  # columns that are used even if they look like identifiers
@@ -224,7 +225,7 @@ class PlanOptions:
 
 
 def planned(summary: TableSummary, options: PlanOptions) -> Plan:
-    """The plan for a table."""
+    """The plan for a table with this summary."""
     width, scale, keep = len(summary.names), options.scale, options.keep
     plan = Plan(list(summary.kinds), [""] * width, np.zeros(width), np.ones(width), np.zeros(width))
     plan.calendar = [""] * width
@@ -252,7 +253,7 @@ def _plan_text(plan: Plan, summary: TableSummary, j: int, scale: str, keep: bool
     shown = by_count if len(by_count) <= max_categories else by_count[: max_categories - 1]
     labels = sorted(shown)
     shares = [texts.counts[label] / summary.n_rows for label in labels]
-    rest = 1 - sum(shares)  # rarer labels and gaps, which have indicators of their own
+    rest = 1 - sum(shares)  # rarer labels, which share an indicator, and gaps, which have another
     gaps = texts.n_missing / summary.n_rows
     variance = 1 - sum(share**2 for share in [*shares, gaps, max(rest - gaps, 0.0)])
     plan.kinds[j] = CATEGORY
@@ -279,7 +280,7 @@ def _why_no_category(texts: TextCounts, n_present: int, keep: bool) -> str:
 
 
 def _bounded(spread: float, scale: str) -> float:
-    """With the robust scale numbers stay within 3, and so must the indicator of a rare label."""
+    """The scale of an indicator: robustly scaled numbers stay within 3, so an indicator, 1 / scale, must, too."""
     return max(float(spread), 1 / SQUASHED) if scale == "robust" else float(spread)
 
 
@@ -315,11 +316,11 @@ def _plan_numbers(plan: Plan, summary: TableSummary, options: PlanOptions) -> No
 def _scale_number(
     plan: Plan, summary: TableSummary, j: int, place: int, quartiles: np.ndarray, deviation: float, scale: str
 ) -> None:
-    """The value that fills gaps in a column of numbers, its centre and its scale."""
+    """Set the centre and the scale of a column of numbers, and the value that fills its gaps."""
     kind, low, high = summary.kinds[j], summary.lowest[place], summary.highest[place]
     q25, median, q75 = quartiles
     plan.fill[j] = median if kind != BOOLEAN else float(median > 0.5)
-    if low == high:  # only its gaps carry information
+    if low == high:  # then only the indicator of gaps carries information
         plan.center[j] = low
     elif scale != "none" and (kind == BOOLEAN or scale == "standard"):
         plan.center[j], plan.scale[j] = summary.mean[place], _bounded(deviation, scale)
@@ -328,24 +329,24 @@ def _scale_number(
 
 
 def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, options: PlanOptions) -> None:
-    """The parts that a date is encoded as; and whether a column of whole numbers is an hour, a weekday or a month."""
+    """Set the parts that a date is encoded as; recognise an hour, a weekday or a month in a column of numbers."""
     values, role = summary.sample[:, place], calendar_role(summary.names[j])
     if summary.kinds[j] == DATE:
         parts = [TIME] * options.trend + (date_circles(values) if options.calendar else [])
         if not parts:
             _leave_out(plan, j, DATE_ONLY)
         elif options.scale != "none":
-            plan.scale[j] *= np.sqrt(len(parts))  # so that the parts of a date together weigh as one column
+            plan.scale[j] *= np.sqrt(len(parts))  # so that all parts of a date together have the weight of one column
         plan.calendar[j] = " ".join(parts)
     elif options.calendar and summary.kinds[j] == NUMBER and role in CYCLE_PERIODS and holds_role(role, values):
         positions = np.unique(values[~np.isnan(values)])
         if len(positions) >= FEW_POSITIONS:
             plan.kinds[j], plan.calendar[j] = CYCLE, role
-            plan.center[j], plan.scale[j] = positions[0], 1.0  # the smallest of its numbers: 0 or 1
+            plan.center[j], plan.scale[j] = positions[0], 1.0  # the smallest value: 0 or 1
 
 
 def _is_counter(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether a column only rises, or only falls, from row to row, so that future rows will leave its range."""
+    """Whether a column only rises, or only falls, from row to row, so that future rows will be outside its range."""
     if summary.kinds[j] != NUMBER or not (summary.rising[place] or summary.falling[place]):
         return False
     values = summary.sample[:, place]
@@ -353,7 +354,7 @@ def _is_counter(summary: TableSummary, j: int, place: int) -> bool:
 
 
 def _is_heavy(values: np.ndarray) -> bool:
-    """Whether 1 % of the rows make most of the variance, in a column that is not just a rare yes among noes."""
+    """Whether 1 % of the rows make most of the variance of a column that has more than two different values."""
     present = values[~np.isnan(values)]
     if len(np.unique(present)) < 3:
         return False
@@ -369,20 +370,23 @@ def _check_scale(plan: Plan, j: int, name: str) -> None:
 
 
 def _quartiles(summary: TableSummary) -> np.ndarray:
-    """q25, median and q75 of every measured column, over the sampled rows in which it has a value."""
+    """q25, median and q75, (3, n), of the n measured columns, over the sampled rows without gaps in the column."""
     missing = np.isnan(summary.sample)
     if not missing.any():
         return np.asarray(np.quantile(summary.sample, [0.25, 0.5, 0.75], axis=0))
     found = np.zeros((3, summary.sample.shape[1]))
     for place in range(summary.sample.shape[1]):
         present = summary.sample[~missing[:, place], place]
-        # the sample of a long table may have missed the few rows in which a column has a value
+        # If a column has values only in few rows of a long table, the sample may contain none of them.
         found[:, place] = np.quantile(present, [0.25, 0.5, 0.75]) if len(present) else summary.mean[place]
     return found
 
 
 def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether whole numbers only identify rows: each of a range once, or all different in a column named a key."""
+    """Whether a column of integers only identifies rows.
+
+    It does if every integer of a range occurs once, or if all are different and the name is one of a key, such as "id".
+    """
     if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
         return False
     low, high = summary.lowest[place], summary.highest[place]
