@@ -1,12 +1,12 @@
 """Monitoring: is this row normal, and if not, which variables make it unusual?
 
 estimator    KernelMonitor
-table        raw tables before it: encoded, judged where that is possible, read by column; why a row is odd, in words
-series       rows in order, wherever they are
-statistics   windows standardised or whitened, T2 and SPE of them, the contributions of the inputs; limits as
-             quantiles of held-out folds, smoothing, the rule of k of n
-crossfit     from a monitor's parameters to a detector and its held-out values, by refits or by the moments of folds
-online       live rows judged one after another, and the state kept between them
+table        raw tables: their rows are encoded; contributions are reported by column, and causes of an alarm in words
+series       rows in order, from any source, and windows over them
+statistics   standardised or whitened windows, their T2 and SPE, and the contributions of the inputs; limits as
+             quantiles of held-out folds; smoothing
+crossfit     fits a detector and its held-out values from a monitor's parameters, by refits or from moments of folds
+online       judges live rows one after another (drift, the k-of-n rule), and keeps the state between them
 """
 
 from .estimator import KernelMonitor, MonitorStatistics

@@ -1,13 +1,12 @@
-"""From a series of rows to a detector and its held-out values.
+"""Fits a detector to a series of rows, and computes the held-out values that set its limits.
 
-With up to `SAMPLE_WINDOWS` windows everything is refitted without each fold: input map, points, components.  With
-more, a sample of them determines the input map and the points, one pass over all rows gives the moments of each fold
-over those points, and a fold's model is that of the sum of the other folds' moments, for which no row is read twice.
-The held-out values are then those of the sample.
+With at most `SAMPLE_WINDOWS` windows, input map, points and components are all refitted without each fold.  With more
+windows, a sample of them determines the input map and the points, and one pass over all rows computes the moments of
+each fold over those points.  The model without a fold is then computed from the sum of the other folds' moments, so no
+row is read twice.  In that case only the windows of the sample have held-out values.
 
-Before that, the parameters of a monitor are checked, and its estimator is chosen.
-
-If the limit is uncertain or meaningless, the fit ends with a warning.
+This module also checks the parameters of a monitor, makes its estimator, and warns if the limit is uncertain or
+meaningless.
 """
 
 from __future__ import annotations
@@ -40,24 +39,24 @@ from .statistics import Detector, InputMap, Limit, constant_columns, fold_of, le
 if TYPE_CHECKING:
     from .online import Drift
 
-SAMPLE_WINDOWS = 20_000  # with 1 % false alarms, 200 of them lie above the limit
-CELL_ROWS = 256  # consecutive rows that are sampled together, if windows or smoothing connect them
-CHECKED_POINTS = 500  # points whose gram shows whether a user's function is positive semi-definite
-CELL_MEMORIES = 20  # least length of a cell, in memories of the smoothing, so that its starting value has no effect
+SAMPLE_WINDOWS = 20_000  # enough for a limit: with a false alarm rate of 1 %, 200 windows lie above it
+CELL_ROWS = 256  # consecutive rows that are sampled together if lags or smoothing connect neighbouring rows
+CHECKED_POINTS = 500  # a user's kernel is checked for positive semi-definiteness on the gram of at most so many points
+CELL_MEMORIES = 20  # least length of a cell, in memories (1 / weight) of smoothing, so that its start has no effect
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How one model is made: its input map and its estimator."""
 
-    make: Callable[[int, int], Any] | None  # (most components + 1, number of rows) -> an unfitted estimator
+    make: Callable[[int, int], Any] | None  # (largest number of components + 1, number of rows) -> unfitted estimator
     standardize: bool
     whiten: bool
-    shift: bool = True  # standardised columns have mean zero; not those of a kernel of nonnegative numbers
+    shift: bool = True  # whether standardising subtracts the mean; not for kernels of nonnegative numbers
     prefit: Any = None  # a fitted estimator, used unchanged
 
     def fit(self, windows: Array) -> tuple[Any, InputMap]:
-        """A fitted estimator and the map in front of it."""
+        """An estimator fitted to these windows, and the input map applied before it."""
         if self.prefit is not None:
             return self.prefit, no_map(windows.shape[1])
         assert self.make is not None
@@ -67,11 +66,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Statistics of windows under models that have not seen them, in order."""
+    """Statistics of windows, in order, under models that were fitted without them."""
 
     t2: np.ndarray
     spe: np.ndarray
-    bounds: np.ndarray  # of unbroken runs of rows, within which smoothing continues
+    bounds: np.ndarray  # where each unbroken run of rows begins, and the end; smoothing continues within a run
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,14 @@ class MonitorFit:
     estimator: Any
     detector: Detector
     held_out: HeldOut
-    training: HeldOut  # of the same windows under the final model
-    rounding: float  # of SPE
-    moments: Moments | None  # over the final model's points
+    training: HeldOut  # statistics of the same windows under the final model
+    rounding: float  # rounding error of SPE
+    moments: Moments | None  # of the windows, over the final model's points
     n_rows: int
 
 
 def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
-    """A fitted estimator, with fewer components if the rows have fewer directions."""
+    """An estimator fitted to the rows, with fewer components than asked for if the rows span fewer directions."""
     most = n_rows = int(rows.shape[0])
     while True:
         estimator = make(most, n_rows)
@@ -99,19 +98,19 @@ def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
             if not isinstance(asked, int) or asked < 2:
                 raise
             smaller = asked * 2 // 3 if asked > 4 else asked - 1
-            if make(smaller + 1, n_rows).n_components == asked:  # an estimator given by the user
+            if make(smaller + 1, n_rows).n_components == asked:  # the user gave the estimator, so its number is fixed
                 raise
             most = smaller + 1
 
 
 def detector_of(estimator: Any, inputs: InputMap) -> Detector:
-    """The statistics' view of a fitted estimator."""
+    """The detector of a fitted estimator."""
     check_distances(estimator.expansion_)
     return Detector(estimator.expansion_, np.asarray(estimator.explained_variance_, dtype=np.float64), inputs)
 
 
 def check_distances(expansion: KernelExpansion) -> None:
-    """Refuse a kernel that is not positive semi-definite: SPE is a squared distance, and would alarm at random."""
+    """Refuse a kernel that is not positive semi-definite: SPE would be no squared distance, and alarms random."""
     kernel, points = expansion.kernel, expansion.points[:CHECKED_POINTS]
     known = kernel.definite is not None
     if kernel.definite if known else not is_indefinite(kernel, gram_of(kernel, points)):
@@ -131,13 +130,13 @@ def cell_rows(lags: int, smoothing: float | None) -> int:
 
 
 def fit_by_refits(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Values of every fold under a model that was made without it."""
+    """The final model, and held-out statistics of every fold under a model that is fitted without it."""
     estimator, inputs = recipe.fit(sample.windows)
     detector = detector_of(estimator, inputs)
     folds = checked_folds(sample, series.lags, n_folds)
     t2, spe = np.full((2, len(folds)), np.nan)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the final model has given all warnings
+        warnings.simplefilter("ignore")  # the fit of the final model has given these warnings already
         for fold in range(n_folds):
             others = np.flatnonzero((folds != fold) & (folds >= 0))
             own = np.flatnonzero(folds == fold)
@@ -161,9 +160,9 @@ def _both_ways(
     moments: Moments,
     n_threads: int,
 ) -> MonitorFit:
-    """Held-out statistics, and those of the same windows under the final model."""
+    """The result of a fit: the held-out statistics, and those of the same windows under the final model."""
     inside = np.flatnonzero(folds >= 0)
-    # smoothing continues across folds, because it remembers values and not rows
+    # Smoothing continues from one fold into the next, because it averages values of SPE, not rows.
     bounds = run_bounds(sample.runs[inside])
     own_t2, own_spe = detector.statistics(take_rows(sample.windows, inside), n_threads)
     held_out, training = HeldOut(t2[inside], spe[inside], bounds), HeldOut(own_t2, own_spe, bounds)
@@ -172,7 +171,7 @@ def _both_ways(
 
 
 def fit_final_on_all(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Limits by refits on the sample, the final model on all rows: for estimators without moments of folds."""
+    """For a user's estimator, which has no moments of folds: refits on the sample, and a final model of all rows."""
     found = fit_by_refits(series, sample, recipe, n_folds, n_threads)
     inputs = found.detector.inputs
     estimator = clone(found.estimator).fit(series.prepared(inputs))
@@ -180,7 +179,7 @@ def fit_final_on_all(series: Series, sample: WindowSample, recipe: Recipe, n_fol
 
 
 def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> MonitorFit:
-    """A fitted estimator, and rows that it has not seen, to set its limits by."""
+    """For an estimator that is already fitted: its limits are set by the given rows, which it should not have seen."""
     estimator, inputs = recipe.fit(sample.windows)
     detector = detector_of(estimator, inputs)
     found = HeldOut(*detector.statistics(sample.windows, n_threads), run_bounds(sample.runs))
@@ -188,7 +187,7 @@ def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> Monito
 
 
 def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Points from the sample, then one pass: the moments of each fold, and from them every model."""
+    """Choose points on the sample, and compute the moments of each fold in one pass; they determine every model."""
     estimator, inputs = recipe.fit(sample.windows)
     moments = moment_sum(estimator.expansion_, sample.windows)
     parts = series.fold_moments(moments, inputs, sample.n_rows, n_folds, n_threads)
@@ -207,14 +206,14 @@ def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds
 
 
 def refitted(detector: Detector, moments: Moments) -> Detector:
-    """The best components on the detector's points, as many as it has, for these moments."""
+    """The detector with its components recomputed: the best ones on its points for these moments, as many as before."""
     span = span_over(detector.expansion, moments)
     best = span.best(detector.expansion.n_components)
     return Detector(span.expansion(best), best.variances, detector.inputs)
 
 
 def store_components(estimator: Any, detector: Detector, moments: Moments) -> None:
-    """Turn an estimator that was fitted to a sample into the model of all rows."""
+    """Store the components for all rows in an estimator that was fitted to a sample."""
     variances = detector.variances
     estimator.expansion_ = detector.expansion
     estimator.explained_variance_ = variances
@@ -224,19 +223,19 @@ def store_components(estimator: Any, detector: Detector, moments: Moments) -> No
 
 
 def span_over(expansion: KernelExpansion, moments: Moments) -> PointSpan:
-    """The span of a fitted model's points with these moments over it."""
+    """The span of a fitted model's points, with these moments."""
     return PointSpan(expansion.kernel, expansion.points, None, expansion.mean_coef is not None, moments)
 
 
 def moment_sum(expansion: KernelExpansion, windows: Array) -> MomentSum:
-    """The sum over windows of this dtype that gives their moments over the points of a fitted model."""
+    """The summand that computes moments over the points of a fitted model; `windows` only sets the precision."""
     tolerance = RANK_TOLERANCE_FLOAT32 if "32" in str(windows.dtype) else RANK_TOLERANCE
     whitening = whiten(gram_of(expansion.kernel, expansion.points), tolerance).matrix
     return MomentSum(expansion.kernel, expansion.points, whitening)
 
 
 def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
-    """The fold of each window, -1 if it crosses from one into the next."""
+    """The fold of each window, -1 if its rows belong to two folds; raise if a fold has no window."""
     if n_folds <= sample.n_rows:  # folds beyond the number of rows would be empty
         first = fold_of(sample.ends - lags, sample.n_rows, n_folds)
         folds = fold_of(sample.ends, sample.n_rows, n_folds)
@@ -246,14 +245,14 @@ def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
         n_windows = len(sample.ends)
         left = f"only {n_windows} such window{' is' if n_windows == 1 else 's are'} left"
         window = f" of {lags + 1} consecutive rows (lags={lags}), and {left}" if lags else ""
-        needed = n_folds * (lags + 1 if n_folds > 2 else lags + 2)  # of two folds, one alone must make a model
+        needed = n_folds * (lags + 1 if n_folds > 2 else lags + 2)  # of two folds, each must suffice for a fit
         raise TooFewRows(sample.n_rows, n_folds, needed, window)
     return folds
 
 
-ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
-# Whitening divides by the rows' own covariance: with fewer rows for each column this is too inaccurate, models without
-# a fold differ from the final one, and the limit alarms at ten times its rate or never.
+ROWS_A_COMPONENT = 3  # a monitor that follows drift should remember at least this many rows for each component
+# Whitening needs at least this many rows for each column.  With fewer, the covariance of the rows is so inaccurate that
+# models fitted without a fold differ from the final one, which then alarms ten times too often, or never.
 WHITENING_ROWS = 5
 
 
@@ -285,7 +284,7 @@ def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | N
 
 
 def about_constants(windows: Array, names: list[str], *, whiten: bool) -> str | None:
-    """A warning about columns that do not vary, or None."""
+    """A warning about columns that do not vary, or None; raise if no column varies."""
     constant = np.flatnonzero(constant_columns(to_numpy(windows))[: len(names)])
     if not len(constant):
         return None
@@ -309,7 +308,7 @@ def about_whitening(windows: Array, n_features: int) -> str | None:
 
 
 def about_memory(drift: Drift, n_components: int) -> str | None:
-    """A warning about a memory that is too short for the model, or None."""
+    """A warning about a `half_life` that is too short for the number of components, or None."""
     if drift.remembered >= ROWS_A_COMPONENT * n_components:
         return None
     return (
@@ -319,7 +318,7 @@ def about_memory(drift: Drift, n_components: int) -> str | None:
 
 
 def check_rule(rule: Any) -> None:
-    """Raise unless an alarm rule is two whole numbers, k of n."""
+    """Raise unless an alarm rule is a pair of integers (k, n) with 1 <= k <= n."""
     whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
     if not whole or not 1 <= rule[0] <= rule[1]:
         raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
@@ -340,7 +339,7 @@ def check_options(monitor: Any) -> None:
         return
     if isinstance(given, type):
         raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
-    if not hasattr(given, "input_gradient"):  # all kernel estimators have it, and no linear one
+    if not hasattr(given, "input_gradient"):  # only kernel estimators of this package have it
         raise ValueError(
             f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
             "KernelPCA give kernelsieve.KernelPCA)"
@@ -352,8 +351,8 @@ def check_options(monitor: Any) -> None:
 
 
 def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
-    """How each model is made; encoded rows of a table are scaled already, and not standardised again."""
-    if monitor.cv == "prefit":  # a prefitted estimator must already know these columns
+    """How each model is made; `encoded` rows of a table are already scaled, so they are not standardised again."""
+    if monitor.cv == "prefit":  # the estimator must have been fitted to these columns
         names, known = (getattr(model, "feature_names_in_", None) for model in (monitor, monitor.estimator))
         same_columns(monitor.n_features_in_, names, monitor.estimator.n_features_in_, known)
         return Recipe(None, False, False, prefit=monitor.estimator)
@@ -390,7 +389,7 @@ def _default_estimator(monitor: Any, seed: int) -> Callable[[int, int], Any]:
 
 
 def fitted(monitor: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
-    """The detector and its held-out values, by the method that suits the rows and the estimator."""
+    """The detector and its held-out values, computed by the method that suits the rows and the estimator."""
     n_threads = effective_n_threads(monitor.n_jobs)
     if recipe.prefit is not None:
         return fit_as_given(sample, recipe, n_threads)
@@ -398,8 +397,8 @@ def fitted(monitor: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> 
     fit = fit_by_refits if sample.whole else fit_by_moments if own else fit_final_on_all
     with warnings.catch_warnings():
         if own:
-            # Warnings about a model for its own sake are omitted. Here the held-out limit makes up for components that
-            # follow single rows or explain little, and the number of steps is not the user's choice.
+            # These warnings concern kernel PCA for its own sake.  Here the held-out limit allows for components that
+            # follow single rows or explain little, and the user cannot set the number of steps.
             warnings.simplefilter("ignore", PoorComponentsWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(rows, sample, recipe, int(monitor.cv), n_threads)

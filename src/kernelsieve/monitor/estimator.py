@@ -1,4 +1,4 @@
-"""KernelMonitor: is this row normal, and if not, which variables say so."""
+"""KernelMonitor: is a row normal, and if not, which variables make it unusual?"""
 
 from __future__ import annotations
 
@@ -63,22 +63,23 @@ from .table import (
     without_infinity,
 )
 
-# a mean over a million rows: with a smaller weight there are too few rows to set a limit, and 1/w overflows
+# The smallest weight w for smoothing, which averages about 1/w rows.  With a smaller weight, no series would have
+# enough rows to set a limit, and 1/w could overflow.
 LEAST_SMOOTHING = 1e-6
 
 
 @dataclass(frozen=True)
 class MonitorStatistics:
-    """Both statistics of rows, with their limits."""
+    """SPE and T2 of rows, with their limits."""
 
-    spe: np.ndarray  # (n,) squared distance to the reconstruction, smoothed where the monitor smooths
+    spe: np.ndarray  # (n,) squared distance to the reconstruction; smoothed if the monitor smooths
     t2: np.ndarray  # (n,) Hotelling's statistic of the scores
     spe_limit: float
     t2_limit: float
 
     @property
     def alarm(self) -> np.ndarray:
-        """Whether SPE is above its limit; False for a row without a whole window."""
+        """(n,) whether SPE is above its limit; False for a row without a whole window."""
         return np.asarray(self.spe > self.spe_limit)
 
 
@@ -91,17 +92,17 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
         SPE = |phi(x) - mean - V z|^2          T2 = sum_k z_k^2 / lambda_k
 
-    SPE decides; T2 is shown beside it (for a Gaussian kernel it falls again far from all rows).  The limit is a
-    quantile of SPE on *held-out* contiguous folds, because the training rows' own quantile alarms several times too
-    often.  `contributions` divides SPE among the inputs.
+    Alarms depend on SPE alone.  T2 is reported for comparison, because for a Gaussian kernel it becomes small again far
+    from all training rows.  The limit is a quantile of SPE on *held-out* contiguous folds: a quantile of the training
+    rows themselves would alarm several times too often.  `contributions` divides SPE among the inputs.
 
-    Cost: O(N m (d + m)) to fit, in one pass over more than 20,000 rows; below that, cv + 1 fits.  m (d + M) a row to
-    score, about twice that with contributions.
+    Cost: O(N m (d + m)) to fit, in one pass if there are more than 20,000 rows, otherwise in cv + 1 fits.  Scoring a
+    row costs m (d + M), about twice that with contributions.
 
     Parameters
     ----------
     n_components : int, default=30
-        Number of components M; fewer where the rows have no more directions (`n_components_`).
+        Number of components M; fewer if the rows span fewer directions (see `n_components_`).
     n_support : int, default=60
         Number of support points m, at most the number of rows.
     kernel : str or callable, default="rbf"
@@ -110,61 +111,63 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     gamma : float, "median", "scale" or None, default="median"
         As in SparseKernelPCA, for rows after standardising or whitening.
     standardize : bool, default=True
-        Bring each column to mean zero and unit variance; to unit variance alone for kernels of rows without negative
-        numbers, as `Chi2`.  Constant columns keep their own unit.
+        Bring each column to mean zero and unit variance.  For kernels of nonnegative numbers, such as `Chi2`, columns
+        are only divided by their standard deviation.  Constant columns keep their own unit.
     whiten : bool, default=False
-        Bring all input directions to unit variance, so that the kernel sees Mahalanobis distances.  It finds changes in
-        the *correlations* of many linearly related sensors (all that is gained on the Tennessee Eastman process), and
-        hurts where normal rows lie on a curve in few variables.
+        Bring all input directions to unit variance, so that the kernel depends on Mahalanobis distances.  This detects
+        changes in the *correlations* of many linearly related sensors (the whole gain on the Tennessee Eastman
+        process), but makes detection worse if normal rows lie on a curve in few variables.
     lags : int, default=0
         Judge each row together with this many rows before it.  The first `lags` rows of X then have no statistic (NaN,
         predicted +1).
     smoothing : float or None, default=None
-        Weight of the newest row in an exponentially weighted mean of SPE over time, from 1e-6 to 1; None for
-        none.
+        Weight of the newest row in an exponentially weighted mean of SPE over time, from 1e-6 to 1; None: no
+        smoothing.
     false_alarm_rate : float, default=0.05
         Share of normal rows that may lie above the limit.
     cv : int or "prefit", default=5
-        Contiguous folds for the held-out limit.  "prefit": `estimator` is fitted, stays as it is, and the rows given to
-        `fit`, which it should not have seen, set the limits.
+        Number of contiguous folds for the held-out limit.  "prefit": `estimator` is already fitted and is not changed;
+        the rows given to `fit`, which it should not have seen, set the limits.
     alarm_rule : tuple (k, n), default=(1, 1)
         For `update`: alarm when k of the last n rows, the newest among them, lie above the limit.
     half_life : float or None, default=None
-        For `update`: follow slow drift with a memory of this many rows.  Rows above the limit do not enter.
+        For `update`: follow slow drift, with weights of past rows that halve every `half_life` rows.  Rows above the
+        limit are not learned from.
     estimator : kernel estimator of this package, optional
-        Monitor this instead of SparseKernelPCA(n_components, n_support): it is cloned and fitted to the prepared rows.
+        Used instead of SparseKernelPCA(n_components, n_support): it is cloned and fitted to the prepared rows.
     encoder : "auto", TableEncoder or None, default="auto"
-        What makes numbers of a raw table.  "auto": frames with text, dates or gaps go through
-        ``TableEncoder(trend=False)``, which also leaves out identifiers, constants and counters; rows of numbers stay
-        as they are.  An encoder of your own is cloned, fitted and used for rows of every kind, and scales them in place
-        of `standardize`.  None: rows must be numbers.
+        Turns a raw table into numbers.  "auto": frames with text, dates or gaps are encoded by
+        ``TableEncoder(trend=False)``, which also leaves out identifiers, constants and counters; rows of numbers are
+        not encoded.  A TableEncoder given here is cloned, fitted and used for rows of every kind; its scaling replaces
+        `standardize`.  None: rows must be numbers.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads, as in SparseKernelPCA.
+        Number of threads, as in SparseKernelPCA.
     batch_size : int or None, default=None
-        Rows read at once from files and arrays on disk.
+        Number of rows to read at once from files and arrays on disk.
 
     Attributes
     ----------
     limits_ : dict
         "spe" and "t2": the held-out limits.
     training_limits_ : dict
-        The quantiles of the training rows themselves, for comparison.
+        The limits that the training rows themselves would give, for comparison.
     offset_ : float
         -limits_["spe"]: ``decision_function = score_samples - offset_``.
     false_alarm_rate_ : float
-        Expected share of new normal rows above the limit, by the held-out rows.
+        Expected share of new normal rows above the limit, estimated from the held-out rows.
     false_alarm_interval_ : tuple of two floats
-        That holds the share with probability 0.9: wide where the held-out rows are few, or follow each other so closely
-        (slow processes, `smoothing`) that they count as few.
+        An interval that contains this share with probability 0.9.  It is wide if there are few held-out rows, or if
+        neighbouring rows are so similar (slow processes, `smoothing`) that they count as few.
     n_held_out_ : int
+        Number of held-out rows that set the limit.
     estimator_ : the fitted estimator
     encoder_ : TableEncoder or None
-        What the columns of a raw table become; `encoder_.describe()` says it in words.
+        The fitted encoder of a raw table; `encoder_.describe()` says in words how each column is encoded.
     expansion_ : KernelExpansion
-        Over rows that have gone through `input_map_`.
+        The kernel expansion; its inputs are rows mapped by `input_map_`.
     input_map_ : InputMap
-        u = (x - center) * factor, or (x - center) @ factor where whitened; x a row and its lags, the newest first.
+        u = (x - center) * factor, or (x - center) @ factor if whitened; x is a row and its lags, the newest first.
     explained_variance_ : ndarray of shape (M,)
         Variances of the scores, by which T2 divides.
     spe_mean_ : float
@@ -189,7 +192,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     >>> monitor.contributions(fault).argmax(axis=1)
     array([3, 3, 3])
 
-    A table with text and gaps, and what it says about an odd row:
+    A table with text and gaps, and the first cause of an odd row in words:
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"flow": normal[:, 0], "valve": np.where(normal[:, 0] > 0, "open", "shut")})
@@ -216,7 +219,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         "_drift": "Drift[m]?",
         "encoder_": "data optional",  # None for rows of numbers
         "_usual": "UsualValues[d] optional",
-        "_smoothing": "positive? optional",  # that of the fit, whose limits are those of smoothed values
+        "_smoothing": "positive? optional",  # the smoothing at the time of the fit, for which the limits hold
     }
 
     n_components: int = parameter(30, at_least(1), positional=True)
@@ -248,13 +251,13 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Normal rows, in the order of time where `lags`, `smoothing` or the contiguous folds are to mean anything.
-            All that SparseKernelPCA takes: frames, memmaps, torch and cupy arrays, dask, rows in blocks.  A frame may
-            hold text, dates and gaps (`encoder`).
+            Normal rows, in the order of time: `lags`, `smoothing` and the contiguous folds rely on it.  Any type that
+            SparseKernelPCA takes: frames, memmaps, torch and cupy arrays, dask, rows in blocks.  A frame may hold text,
+            dates and gaps (see `encoder`).
         y : ignored
         series : array-like of shape (n_samples,), optional
-            Which series each row belongs to: neighbours with different labels have a gap between them, that no window
-            of `lags` reaches over.
+            A label of the series that each row belongs to.  Rows with different labels are not connected in time, so
+            no window of `lags` contains both.
 
         Returns
         -------
@@ -266,9 +269,9 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
-            if self.cv != "prefit":  # before any warning about too few windows
+            if self.cv != "prefit":  # raise an error about too few windows before any warning
                 checked_folds(sample, int(self.lags), int(self.cv))
-            if rows.columns is not None:  # otherwise scikit-learn's validation has set the names
+            if rows.columns is not None:  # None if scikit-learn's validation has already set the columns
                 settle_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
             self._usual = self._usual_values(X, sample.windows)
@@ -287,8 +290,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Returns
         -------
         MonitorStatistics
-            With `spe`, `t2` (n_samples,), `spe_limit`, `t2_limit` and `alarm`; NaN for rows without a whole window, and
-            for those of a table that cannot be judged: they lack a value that every normal row had.
+            With `spe`, `t2` and `alarm`, (n_samples,), and `spe_limit` and `t2_limit`.  SPE and T2 are NaN for rows
+            without a whole window, and for rows of a table that lack a value which every normal row had.
         """
         check_is_fitted(self)
         found, labels = self._statistics_unsmoothed(X, series)
@@ -299,7 +302,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return MonitorStatistics(spe, t2, self.limits_["spe"], self.limits_["t2"])
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """-SPE: low for rows unlike the training rows.
+        """The negative SPE of each row: low for rows unlike the training rows.
 
         Parameters
         ----------
@@ -318,8 +321,9 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def contributions(self, X: Any, *, series: Any = None) -> Any:
         """How much of each row's SPE comes from each input.
 
-        Squared slope of SPE along an input, per unit of kernel distance, scaled such that a row adds up to its SPE (not
-        smoothed); the lags of an input are added up, and so are the encoded columns of one column of a table.
+        The contribution of an input is the squared slope of SPE along it, per unit of kernel distance, scaled so that
+        the contributions of a row add up to its SPE without smoothing.  Contributions of the lags of an input are added
+        up, and so are those of the encoded columns of one column of a table.
 
         Parameters
         ----------
@@ -330,7 +334,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            A frame with the names of the columns where X is one of pandas or polars.
+            A frame with the names of the columns if X is a frame of pandas or polars.
         """
         check_is_fitted(self)
         detector, n_threads, width = self._detector, effective_n_threads(self.n_jobs), self._width
@@ -343,8 +347,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def notes(self, X: Any) -> list[str]:
         """Remarks about a whole table, rather than about single rows.
 
-        Counters, the year of a date and columns that never changed are left out of a monitor of tables.  If one of
-        them differs in these rows from the normal ones, a sentence says so.
+        A monitor of tables leaves out counters, the year of a date, and columns that never changed.  If the values of
+        such a column in X differ from those in the normal rows, a sentence says so.
 
         Parameters
         ----------
@@ -353,7 +357,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Returns
         -------
         list of str
-            Empty where nothing is to be said, and for a monitor without an encoder.
+            Empty if there is nothing to report, and for a monitor without an encoder.
         """
         check_is_fitted(self)
         if self._encoder is None:
@@ -364,7 +368,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def expansion_(self) -> KernelExpansion:
-        """The kernel expansion, over rows that have gone through `input_map_`."""
+        """The kernel expansion; its inputs are rows mapped by `input_map_`."""
         return self._detector.expansion
 
     @property
@@ -389,16 +393,16 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def variable_names_(self) -> list[str]:
-        """Names of the inputs: of the columns where they have any, else x0, x1, ..."""
+        """Names of the inputs: the column names if there are any, else x0, x1, ..."""
         return column_names(self)
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless what was read from a file fits together."""
+        """Raise `error` unless the attributes that were read from a file are consistent."""
         inputs = self._detector.inputs
         columns = self._width * max(1, self._fitted_lags + 1)
         width = self.expansion_.points.shape[1]
         widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
-        for name, (found, wanted) in widths.items():  # the layouts have checked everything else
+        for name, (found, wanted) in widths.items():  # reading the file has checked all other shapes
             if found != wanted:
                 raise error(f"arrays do not fit together: {name} of {found} columns, where {wanted} are expected")
         waiting = [] if self._drift is None else self._drift.waiting
@@ -415,12 +419,12 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def _encoder(self) -> TableEncoder | None:
-        """The encoder of a table; files of older versions have none."""
+        """The encoder of a table, None for rows of numbers; model files of older versions lack the attribute."""
         return getattr(self, "encoder_", None)
 
     @property
     def _window_names(self) -> list[str] | None:
-        """Names of the columns of a window, as the detector sees it, if rows have any."""
+        """Names of the columns of a window, as the detector sees it; None if the rows have no names."""
         if self._encoder is None and not hasattr(self, "feature_names_in_"):
             return None
         names = self.variable_names_ if self._encoder is None else list(self._encoder.get_feature_names_out())
@@ -428,18 +432,20 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def _width(self) -> int:
-        """The number of columns that the detector sees of a row."""
+        """The number of columns of a row as the detector sees it: encoded, and without lags."""
         return self.n_features_in_ if self._encoder is None else self._encoder._n_features_out
 
     @property
     def _fitted_lags(self) -> int:
-        """Lags of the fit, even if the parameter has been changed since."""
+        """The value of `lags` in the fit, even if the parameter has been changed since."""
         return len(self._detector.inputs.center) // self._width - 1
 
     @property
     def _fitted_smoothing(self) -> float | None:
-        """Smoothing of the fit, to which its limits belong; for files of version 0.1.0, which lack it,
-        the parameter."""
+        """The value of `smoothing` in the fit, for which the limits hold.
+
+        Model files of version 0.1.0 lack it; then the parameter is used.
+        """
         return getattr(self, "_smoothing", self.smoothing)
 
     def _fitted_encoder(self, X: Any) -> TableEncoder | None:
@@ -450,13 +456,12 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return (own if self.encoder == "auto" else clone(self.encoder)).fit(X)
 
     def _usual_values(self, X: Any, windows: Array) -> UsualValues:
-        """The usual values of each column: of the whole table, or of the newest rows of the sampled windows."""
+        """The usual values of each column: in the whole table, or for rows of numbers in the sampled windows."""
         table = table_block(X) if self.encoder_ is not None else block_of(to_numpy(windows[:, : self.n_features_in_]))
         return UsualValues.of(table)
 
     def _series(self, X: Any, labels: Any, *, fits: bool) -> Series:
-        """The rows in order, checked as far as possible before they are read; for a table, only those that can be
-        judged."""
+        """The rows in order, checked as far as possible before a pass; for a table, only rows that can be judged."""
         lags, known = int(self.lags) if fits else self._fitted_lags, None if labels is None else numbered(labels)
         if self._encoder is not None:
             _check_feature_names(self, X, reset=fits)
@@ -471,17 +476,17 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def _each(
         self, X: Any, series: Any, function: Callable[[Array], np.ndarray], width: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """function(windows), `width` numbers for each row, NaN for rows without a window; and their series."""
+        """function(windows), `width` numbers for each row, NaN for rows without a window; and the rows' labels."""
         rows = self._series(X, series, fits=False)
         return rows.each(function, width), rows.labels
 
     def _statistics_unsmoothed(self, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """T2 and SPE of each row, (n, 2), and their series."""
+        """T2 and SPE of each row, (n, 2), and the rows' labels."""
         detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
         return self._each(X, series, lambda rows: np.stack(detector.statistics(rows, n_threads), axis=1), 2)
 
     def _by_column(self, parts: np.ndarray) -> np.ndarray:
-        """Contributions of the detector's inputs, added up for each column of a table."""
+        """Contributions of the detector's inputs; for a table, added up for each of its columns."""
         return parts if self._encoder is None else parts @ column_sums(self._encoder)
 
     def _store(self, found: MonitorFit) -> None:
@@ -522,7 +527,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             warn(few)
 
     def _framed_like(self, X: Any, values: np.ndarray) -> Any:
-        """Values, one for each row of X, as a frame if X is one."""
+        """Values, a row of them for each row of X, as a frame if X is one."""
         module = type(X).__module__.partition(".")[0]
         if module == "pandas":
             import pandas as pd

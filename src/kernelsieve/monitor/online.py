@@ -1,14 +1,14 @@
-"""A monitor in use: it judges one row or block after another, and keeps what connects them.
+"""A fitted monitor in use: it judges one row or block after another, and keeps the state that connects calls.
 
-    windows      the last `lags` rows are kept, so that a window reaches back over calls
-    smoothing    the exponentially weighted mean of SPE goes on where it stopped
-    alarm rule   k of the last n rows, the newest among them, above the limit
-    drift        rows below the limit enter the moments with forgetting, lam = 2^(-1/half_life): old weight and scatter
-                 are multiplied by lam^n when n rows come; the centre of the inputs follows with the same memory.  Rows
-                 above the limit do not enter, so that a monitor follows slow drift and not a fault.
+    windows      the last `lags` rows are kept, so that windows reach back to rows of earlier calls
+    smoothing    the exponentially weighted mean of SPE continues from its last value
+    alarm rule   alarm if k of the last n rows, the newest among them, are above the limit
+    drift        rows at or below the limit are added to the moments.  When n rows are added, old weight and scatter are
+                 multiplied by lam^n, lam = 2^(-1/half_life), and the centre of the inputs moves at the same rate.  Rows
+                 above the limit are not added, so that a monitor follows slow drift, but does not adapt to a fault.
 
-A row with a missing value (in a table: one that every normal row had) is not judged: it gives no alarm, ends the
-windows that it belongs to, and leaves everything else unchanged.
+A row with a missing value (in a table: a value that every normal row had) is not judged.  It gives no alarm, no window
+contains it, and it leaves all other state unchanged.
 """
 
 from __future__ import annotations
@@ -34,26 +34,25 @@ from .crossfit import check_rule, refitted
 from .statistics import Detector, smoothed, summed_over_lags, windows_of
 from .table import Words, causes_of, encoded_or_missing, percent, row_block, table_block, without_calendar
 
-DRIFT_STEPS = 20  # updates of the components in one half-life
+DRIFT_STEPS = 20  # how often the components are recomputed in one half-life
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a monitor says about one row."""
+    """The result of a monitor for one row."""
 
-    number: int  # rows since the monitor was started
+    number: int  # number of rows that `update` has seen before this one
     spe: float  # smoothed if the monitor smooths; NaN if the row has no whole window
     limit: float
     t2: float
     t2_limit: float
-    exceeded: bool  # spe above its limit
-    alarm: bool  # by the k-of-n rule
-    missing: bool  # not judged: a missing value in the row, or in its window
-    # the variables that contribute most to SPE, with their share; no calendar columns
+    exceeded: bool  # whether `spe` is above its limit
+    alarm: bool  # whether the k-of-n rule gives an alarm
+    missing: bool  # whether the row was not judged, because a value is missing or its window is incomplete
+    # The variables that contribute most to SPE, with their shares; calendar columns are left out.
     top: tuple[tuple[str, float], ...]
-    causes: tuple[
-        str, ...
-    ] = ()  # for a row above its limit: these variables in words, "flow is 9, usually 2 to 4 (80 %)"
+    # For a row above its limit, the same variables in words: "flow is 9, usually 2 to 4 (80 %)".
+    causes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.missing:
@@ -65,12 +64,12 @@ class Record:
 
 @dataclass(frozen=True)
 class LiveState:
-    """What a live monitor keeps of past rows."""
+    """The state that a monitor keeps between calls of `update`."""
 
     number: int = 0
-    tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series
+    tail: np.ndarray | None = None  # (<= lags, d) the last rows of the current unbroken series
     smoothed: float | None = None  # the last value of the smoothed SPE
-    recent: tuple[bool, ...] = ()  # whether each of the last n - 1 rows exceeded its limit
+    recent: tuple[bool, ...] = ()  # whether each of the last n judged rows was above the limit
 
     _file_sizes = ("d",)
     _file_layout = {"number": "count", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
@@ -78,7 +77,7 @@ class LiveState:
 
 @dataclass(frozen=True)
 class Drift:
-    """Moments with forgetting, and the rows that are still to be added."""
+    """Moments with forgetting, and the rows that will be added at the next update."""
 
     moments: Moments
     half_life: float
@@ -89,31 +88,31 @@ class Drift:
 
     @property
     def step(self) -> int:
-        """Number of rows after which the components are recomputed."""
+        """The number of added rows after which the components are recomputed."""
         return max(1, round(self.half_life / DRIFT_STEPS))
 
     @property
     def remembered(self) -> float:
-        """The weight of a long stream's rows, 1 / (1 - lam)."""
+        """The total weight of the rows of a long stream, 1 / (1 - lam)."""
         return remembered_rows(self.half_life)
 
     def forget(self, n_rows: int) -> float:
-        """lam^n."""
+        """lam^n, the factor by which n new rows multiply old weights."""
         return float(2.0 ** (-n_rows / self.half_life))
 
 
 def started(moments: Moments, half_life: float) -> Drift:
-    """Limit the weight of the training rows to that of the rows that a long stream remembers."""
+    """The drift after a fit; the total weight of the training rows is at most that of a long stream's rows."""
     return Drift(forgotten(moments, min(1.0, remembered_rows(half_life) / moments.weight)), half_life)
 
 
 def remembered_rows(half_life: float) -> float:
-    """1 / (1 - lam)."""
+    """1 / (1 - lam), the total weight of the rows of a long stream."""
     return -1.0 / math.expm1(-math.log(2.0) / half_life)
 
 
 class OnlineMonitor:
-    """How KernelMonitor, which every `self` here is, judges rows one after another."""
+    """The part of KernelMonitor that judges rows one after another; every `self` here is a KernelMonitor."""
 
     _live: LiveState
     _drift: Drift | None
@@ -122,23 +121,23 @@ class OnlineMonitor:
     def update(self: Any, X: Any) -> Any:
         """Judge the next row, or the next rows, of a running process.
 
-        Windows, smoothing and the rule of k of n go on from call to call, so that the records do not depend on how the
-        rows are cut into calls (with `half_life`, up to the rows between two updates of the model).
+        Windows, smoothing and the k-of-n rule continue from call to call, so the records do not depend on how the rows
+        are divided among calls.  With `half_life` they may differ slightly, as the model is then updated at other rows.
 
         Parameters
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features)
-            One row, a block of them, or blocks one after another (a list, an iterator, a loader).  One row may also be
-            a dict or a pandas Series of values by the names of the columns.  Objects come in a list; a string may
-            come alone.  A row with a missing or infinite value is
-            not judged; of a table, one that lacks a value which every normal row had.
+            One row, a block of rows, or several blocks (a list, an iterator, a loader).  One row may also be a dict or
+            a pandas Series that maps the names of the columns to values.  Rows that are objects are given in a list; a
+            single string may be given without one.  A row with a missing or infinite value is not judged.  A row of a
+            table is not judged if it lacks a value that every normal row had.
 
         Returns
         -------
         Record, or list of Record for a block
-            With `spe`, `limit`, `t2`, `exceeded`, `alarm`, `missing`; in `top` the names of the variables that
-            contribute most, with their share of SPE, but for the columns of a calendar, which are never to blame; and
-            in `causes`, for rows above the limit, what these variables are and usually are, in words.
+            With `spe`, `limit`, `t2`, `exceeded`, `alarm` and `missing`.  `top` has the names of the variables that
+            contribute most, with their shares of SPE; calendar columns, such as the month, are left out.  For rows
+            above the limit, `causes` says in words what these variables are and what they usually are.
 
         Examples
         --------
@@ -166,7 +165,7 @@ class OnlineMonitor:
         return records[0] if single else records
 
     def restart(self: Any) -> Any:
-        """Forget the preceding rows: after a gap, windows, smoothing and the k-of-n rule begin again.
+        """Forget the preceding rows, for instance after a gap: windows, smoothing and the k-of-n rule begin again.
 
         Returns
         -------
@@ -177,14 +176,14 @@ class OnlineMonitor:
         return self
 
     def _live_objects(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
-        """`_live_rows` of objects, which have no columns that could be named."""
+        """`_live_rows` for objects, which have no columns to describe."""
         single = isinstance(X, str | bytes)
         rows = object_rows([X] if single else X)
         check_like(rows, self._detector.expansion.points)
         return rows, lambda row, j: "", single
 
     def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
-        """Rows for the detector, NaN if one is not judged; how to describe them; and whether it was a single row."""
+        """Rows for the detector (NaN if not judged), how to describe their values, and whether X was a single row."""
         if is_foreign(X):
             X = to_numpy(X)
         if scipy.sparse.issparse(X):
@@ -224,12 +223,15 @@ class OnlineMonitor:
         return table_block(values), False
 
     def _words(self: Any, block: Block) -> Words:
-        """Descriptions of the values of a block; None for files of older versions, which lack the usual values."""
+        """Descriptions of the values of a block.
+
+        For model files of older versions, which lack the usual values, a description is only the name of the column.
+        """
         names, usual = tuple(self.variable_names_), getattr(self, "_usual", None)
         return (lambda row, j: names[j]) if usual is None else usual.words(replace(block, names=names))
 
     def _by_name(self: Any, X: Any) -> Any:
-        """The values of a row that has names, in the order of the columns; NaN for those that are missing."""
+        """The values of a row given by name, in the order of the columns, NaN if missing; anything else unchanged."""
         if not isinstance(X, Mapping):
             labelled = hasattr(X, "to_dict") and hasattr(X, "index") and hasattr(self, "feature_names_in_")
             if not labelled or not any(isinstance(label, str) for label in X.index):
@@ -265,7 +267,7 @@ class OnlineMonitor:
         return records
 
     def _statistics_and_parts(self: Any, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T2, SPE and the contributions of the inputs; no contributions if the kernel has no derivative."""
+        """T2, SPE and the contributions of the inputs, which are zero if the kernel has no derivative."""
         detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
         if not detector.expansion.kernel.differentiable:
             return *detector.statistics(windows, n_threads), np.zeros((len(windows), self.n_features_in_))
@@ -273,7 +275,7 @@ class OnlineMonitor:
         return t2, spe, self._by_column(summed_over_lags(found, self._width))
 
     def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
-        """The windows that end at these rows; fewer than rows at the start of a series."""
+        """The windows that end at these rows; the first rows of a series have no window."""
         tail, lags = self._live.tail, self._fitted_lags
         joined = rows if tail is None else np.concatenate([tail, rows])
         if lags:
@@ -317,7 +319,7 @@ class OnlineMonitor:
             self._drift = replace(self._drift, waiting=[*self._drift.waiting, windows])
 
     def _follow_drift(self: Any) -> None:
-        """Add the waiting rows to the moments and the centre of the inputs, once there are enough."""
+        """Once enough rows wait, add them to the moments and the centre of the inputs, and recompute the components."""
         drift, detector = self._drift, self._detector
         if drift is None or sum(map(len, drift.waiting)) < drift.step:
             return

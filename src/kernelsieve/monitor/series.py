@@ -1,14 +1,14 @@
-"""Rows in the order in which they came: windows over them, block by block, for every kind of rows.
+"""Rows in the order of time, of any kind that `rows` recognises, and windows over them, block by block.
 
-A monitor needs four methods of its rows, for every kind that `rows` recognises:
+A monitor calls four methods:
 
-    windows()        the windows of all rows, in order; those of a block reach back into the blocks before
-    sample()         some windows in whole cells of consecutive rows: those with the smallest of one random key a cell,
-                     so that the same rows give the same sample in memory, in blocks and on a cluster
-    fold_moments()   the moments of the windows of each contiguous fold, over given points: one pass
-    each()           a few numbers for every row, NaN where it has no whole window
+    windows()        the windows of all rows, in order; windows of one block reach back into earlier blocks
+    sample()         windows of random cells of consecutive rows.  Every cell has a random key, and the cells with the
+                     smallest keys are taken; so the sample is the same in memory, in blocks and on a cluster
+    fold_moments()   the moments of the windows of each contiguous fold over given points: one pass
+    each()           a few numbers for every row, NaN if it has no whole window
 
-A window has the number of its last row.  No window crosses from one series of rows into the next.
+The number of a window is that of its last row.  The rows of a window all belong to one series.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
 from .statistics import InputMap, fold_of, runs_of, windows_of
 
-WINDOW_BLOCK_ROWS = 2**15  # of an array, processed at once
-MAX_DENSE_ELEMENTS = 2**27  # elements of sparse rows that may be made dense: 1 GB
+WINDOW_BLOCK_ROWS = 2**15  # number of rows of an array that are processed at once
+MAX_DENSE_ELEMENTS = 2**27  # largest size of sparse rows that may be converted to dense ones: 1 GB
 
 Columns: TypeAlias = tuple[int, Any]  # number of columns, and their names if they have any
 
 
 @dataclass(frozen=True)
 class WindowSample:
-    """Windows of some rows, in order."""
+    """A sample of windows, in order."""
 
     windows: Array  # (n, q)
     ends: np.ndarray  # (n,) the number of each window's last row
-    runs: np.ndarray  # (n,) the unbroken run of rows that each window ends in
-    n_rows: int  # of the whole series
-    whole: bool  # whether these are all windows there are
+    runs: np.ndarray  # (n,) number of the unbroken run of rows in which each window ends
+    n_rows: int  # number of rows in the whole series
+    whole: bool  # whether the sample has all windows
 
 
 class Series:
-    """Rows in blocks; this class itself handles anything that can be read repeatedly."""
+    """Rows in order, read from a function that opens an iterator of blocks; subclasses wrap other sources."""
 
-    n_rows: int  # known after a pass
+    n_rows: int  # set by the first pass
 
     def __init__(
         self, open_blocks: Callable[[], Iterator[tuple[int, Array]]], lags: int, labels: np.ndarray | None = None
     ) -> None:
         self.open_blocks = open_blocks
         self.lags = lags
-        self.labels = labels  # (n,) which series each row belongs to, None for one series
+        self.labels = labels  # (n,) number of the series that each row belongs to; None if there is one series
 
     @property
     def columns(self) -> Columns | None:
-        """The columns of rows that scikit-learn has not validated, known after a pass."""
+        """The columns, after a pass; None for rows whose columns scikit-learn has already validated."""
         return None
 
     def windows(self) -> Iterator[tuple[np.ndarray, Array]]:
-        """Row numbers and windows, block by block; rows too close to the start of their series have none."""
+        """Row numbers and windows, block by block; the first `lags` rows of a series have no window."""
         tail = None
         for start, block in self.open_blocks():
             block = finite(dense(block))
@@ -80,13 +80,13 @@ class Series:
                     ends, windows = ends[inside], take_rows(windows, np.flatnonzero(inside))
                 if len(ends):
                     yield ends, windows
-            # with fewer rows than lags all are kept, because a window may span several blocks
+            # Keep all rows if there are fewer than `lags`, because a window may span several blocks.
             tail = rows[max(0, rows.shape[0] - self.lags) :] if self.lags else None
         self.n_rows = start + int(block.shape[0])
         self._check_labels(self.n_rows)
 
     def _inside(self, ends: np.ndarray) -> np.ndarray:
-        """Whether the windows that end there lie within one series."""
+        """For each row number in `ends`, whether its window lies within one series."""
         if self.labels is None:
             return np.ones(len(ends), dtype=bool)
         self._check_labels(int(ends[-1]) + 1, at_least=True)
@@ -99,7 +99,7 @@ class Series:
         raise ValueError(f"series has {len(self.labels)} labels, X has {n_rows}{' or more' if at_least else ''} rows")
 
     def sample(self, size: int, cell: int, seed: int) -> WindowSample:
-        """About `size` windows, in cells of `cell` consecutive rows."""
+        """A random sample of about `size` windows, in cells of `cell` consecutive rows."""
         kept = _KeptCells(size, cell)
         n_windows = 0
         for ends, windows in self.windows():
@@ -129,11 +129,11 @@ class Series:
         return [found[fold] for fold in sorted(found)]
 
     def prepared(self, inputs: InputMap) -> Any:
-        """All windows mapped by `inputs`, as rows that an estimator can be fitted to."""
+        """All windows mapped by `inputs`, in a form that an estimator's `fit` takes."""
         return Stream(lambda: (inputs(windows) for _, windows in self.windows()))
 
     def each(self, function: Callable[[Array], np.ndarray], width: int) -> np.ndarray:
-        """function(windows), `width` numbers each, for every row of the series; NaN for rows without a window."""
+        """function(windows), `width` numbers for every row; NaN for rows without a window."""
         found = [(ends, function(windows)) for ends, windows in self.windows()]
         if len(found) == 1 and len(found[0][0]) == self.n_rows:  # every row has a window: no copy is needed
             return found[0][1]
@@ -144,7 +144,7 @@ class Series:
 
 
 class _KeptCells:
-    """The windows of the cells with the smallest keys, so far."""
+    """The windows of the cells with the smallest keys among all rows so far."""
 
     def __init__(self, size: int, cell: int) -> None:
         self.size, self.n_cells = size, -(-size // cell)
@@ -155,7 +155,7 @@ class _KeptCells:
         chosen = np.flatnonzero(keys <= self._threshold)
         if len(chosen):
             self.parts.append((keys[chosen], ends[chosen], take_rows(windows, chosen)))
-        if sum(len(part[1]) for part in self.parts) > 2 * self.size:  # rare enough to cost almost nothing
+        if sum(len(part[1]) for part in self.parts) > 2 * self.size:  # so that pruning is rare and costs little
             self.prune()
 
     def prune(self) -> None:
@@ -173,7 +173,7 @@ class _KeptCells:
 
 
 class ArraySeries(Series):
-    """Rows in one array, whose slices are views."""
+    """Rows in one array; blocks are slices of it."""
 
     def __init__(self, X: Array, lags: int, labels: np.ndarray | None = None) -> None:
         if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] > MAX_DENSE_ELEMENTS:
@@ -195,7 +195,7 @@ class ArraySeries(Series):
 
 
 class StreamSeries(Series):
-    """Rows that come in blocks; if columns are expected, those of the blocks must agree."""
+    """Rows that are read from a stream; with `expected` columns, the blocks must have them."""
 
     def __init__(
         self, source: StreamRows, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None
@@ -216,7 +216,7 @@ class StreamSeries(Series):
 
 
 class DaskSeries(Series):
-    """Rows in a dask array: windows are its shifted slices side by side, processed by the workers."""
+    """Rows in a dask array; windows are shifted slices of it, side by side, and the workers process them."""
 
     def __init__(self, rows: Any, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None) -> None:
         super().__init__(self._blocks, lags, labels)
@@ -229,7 +229,7 @@ class DaskSeries(Series):
 
     @cached_property
     def lagged(self) -> Any:
-        """A window for every row but the first few, as a dask array."""
+        """The windows of all rows but the first `lags`, as a dask array."""
         return windows_of(self.array, self.lags).rechunk({1: -1}) if self.lags else self.array
 
     @cached_property
@@ -282,7 +282,7 @@ class DaskSeries(Series):
 
 
 def series_of(rows: Rows, lags: int, labels: np.ndarray | None, expected: Columns | None) -> Series:
-    """The series of some rows; if columns are expected, theirs must agree."""
+    """The Series for rows of any kind; with `expected` columns, the rows must have them."""
     if isinstance(rows, ArrayRows):
         return ArraySeries(rows.X, lags, labels)
     if isinstance(rows, StreamRows):
@@ -291,8 +291,8 @@ def series_of(rows: Rows, lags: int, labels: np.ndarray | None, expected: Column
 
 
 def numbered(labels: Any) -> np.ndarray:
-    """Labels of any kind as numbers, the same for the same label."""
+    """Labels of any type as integers; equal labels become equal integers."""
     numbers: dict[Any, int] = {}
-    # NaN as a label equals any other NaN
+    # None replaces NaN, so that all NaN labels are equal.
     found = (None if label != label else label for label in np.asarray(labels).ravel().tolist())
     return np.array([numbers.setdefault(label, len(numbers)) for label in found], dtype=np.intp)

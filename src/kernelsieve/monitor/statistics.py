@@ -1,44 +1,46 @@
 """Two statistics of a row under a kernel expansion, and the inputs that contribute to one of them.
 
-    T2  = sum_k z_k^2 / lambda_k                                  how far along the components
-    SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2               how far off them, in feature space
+    T2  = sum_k z_k^2 / lambda_k                                  distance along the components
+    SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2               squared distance off them, in feature space
 
-For a Gaussian kernel T2 falls again for rows far from all points, because their scores tend to a constant: T2 alone
-must never decide.  SPE decides.  It is a distance, and so needs a kernel that is positive semi-definite: for others,
-such as tanh, k(x, x) - ... - |z|^2 can have either sign, and they are refused (`crossfit.check_distances`).
+For a Gaussian kernel T2 becomes small again for rows far from all points, because their scores tend to a constant.  So
+alarms depend on SPE, never on T2 alone.  SPE is a squared distance only if the kernel is positive semi-definite: for
+other kernels, such as tanh, it can be negative, and they are refused (`crossfit.check_distances`).
 
-Contributions to SPE.  With  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  in the inputs, and P_jj the
-squared length of a unit of input j in the kernel's metric,
+Contributions to SPE.  Let  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  be the gradient with respect
+to the inputs, and P_jj the squared length of a unit of input j in the kernel's metric.  Then
 
     share_j ~ (dSPE/dx_j)^2 / P_jj
 
-is the squared slope along input j per unit of kernel distance.  Shares are scaled to add up to the row's SPE.  Kernel
-values of far rows underflow; their exponents are shifted by a constant for each row, which the scaling cancels.
+is the squared slope along input j per unit of kernel distance.  Shares are scaled to add up to the row's SPE.  The
+kernel values of far rows underflow, so their exponents are shifted by a constant for each row; the scaling cancels it.
 
-Limits must be valid for rows which the model has not seen.  A quantile of the training rows' own statistic alarms two
-to ten times too often, because the model was fitted to them. So the rows are cut into `cv` contiguous folds, each is
-scored by a model of the others, and the limit is an order statistic of those held-out values,
+Limits must be valid for rows that the model has not seen.  A limit set by a quantile of the training rows' own
+statistic gives two to ten times too many alarms, because the model was fitted to these rows.  So the rows are cut into
+`cv` contiguous folds, each fold is scored by a model of the others, and the limit is an order statistic of these n
+held-out values,
 
     limit = the k-th smallest of n,     k = ceil((n + 1)(1 - alpha))
 
-which a new row of the same kind exceeds with probability (n + 1 - k)/(n + 1) <= alpha.  The probability for *this*
-limit is uncertain if n is small: it follows Beta(n + 1 - k, k), of which the central 90 % are reported. Neighbouring
-rows are similar, and smoothed values more so: for the interval, n values count as
+which a new row of the same kind exceeds with probability (n + 1 - k)/(n + 1) <= alpha.  This probability is an average:
+for the limit at hand it follows Beta(n + 1 - k, k), whose central 90 % are reported as an interval.  Neighbouring rows
+are similar, and smoothed values even more so.  For the interval, n values therefore count as only
 
     n / tau,     tau = 1 + 2 sum_j rho_j,     rho_j the correlation of ranks that are j values apart,
 
-and at least as few as smoothing with weight w leaves, tau >= (2 - w) / w.  Folds are contiguous for the same reason: a
-random fold would be predicted from its own neighbours.
+where tau is at least (2 - w) / w if values are smoothed with weight w.  Folds are contiguous for the same reason: the
+rows of a random fold would be predicted from their own neighbours.
 
-The kernel of a monitor sees windows of rows, standardised or whitened.  A window is a row and the `lags` rows before
-it, side by side, the newest first.  Windows then go through an affine map
+The kernel of a monitor is applied to windows of rows, standardised or whitened.  A window is a row and the `lags` rows
+before it, side by side, the newest first.  An affine map turns a window x into the kernel's input u:
 
     u = (x - center) / scale                standardised, column by column
-    u = (x - center) W                      whitened: W = diag(1/scale) V L^-1/2, over the directions V of the
+    u = (x - center) W                      whitened: W = diag(1/scale) V L^-1/2; V are the directions of the
                                             standardised columns whose variance L is more than rounding
 
-so that a Gaussian kernel of u is one of Mahalanobis distances.  A gradient in u becomes one in the inputs by the same
-matrix, dx = W du, and P = W W' says how far a unit of each input moves u:  P_jj = |W_j|^2.
+After whitening, a Gaussian kernel of u depends on Mahalanobis distances.  The same matrix turns a gradient in u into
+one in the inputs, dSPE/dx = W dSPE/du, and P = W W' gives the squared length in u of a unit of each input:
+P_jj = |W_j|^2.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ from ..rows.checks import SMALLEST, ScaleError, finite
 from ..rows.rows import map_row_blocks
 from ..threads import cached_property
 
-# Directions with less variance than this share of the largest are rounding, or columns that repeat others.
+# Directions with less than this share of the largest variance come from rounding, or from columns that repeat others.
 NO_INPUT_DIRECTION = 1e-6
 
 
@@ -78,7 +80,7 @@ class InputMap:
     _file_layout = {"center": "float[q]", "factor": "float[q] | float[q, *]"}
 
     def __call__(self, windows: Array) -> Array:
-        """The windows as the kernel sees them, in their own dtype and on their device; objects unchanged."""
+        """The windows mapped to u, in their own dtype and on their device; objects are not changed."""
         if windows.dtype == object:
             return windows
         shifted = windows - like(self.center, windows)
@@ -86,7 +88,7 @@ class InputMap:
         return shifted @ factor if factor.ndim == 2 else shifted * factor
 
     def gradient(self, gradient: Array) -> Array:
-        """A gradient in u, (n, r), converted to one in the inputs, (n, q)."""
+        """A gradient with respect to u, (n, r), converted to one with respect to the inputs, (n, q)."""
         factor = like(self.factor, gradient)
         return gradient @ factor.T if factor.ndim == 2 else gradient * factor
 
@@ -96,20 +98,19 @@ class InputMap:
         return np.sum(self.factor**2, axis=1) if self.factor.ndim == 2 else self.factor**2
 
     def moved(self, center: np.ndarray) -> InputMap:
-        """This map about another centre."""
+        """The map with the same factor and another centre."""
         return InputMap(center, self.factor)
 
 
 def no_map(n_columns: int) -> InputMap:
-    """Inputs unchanged."""
+    """The map that leaves inputs unchanged."""
     return InputMap(np.zeros(n_columns), np.ones(n_columns))
 
 
 def learn_map(windows: Array, *, standardize: bool, whiten: bool, shift: bool = True) -> InputMap:
-    """The map fitted to these windows; without `shift`, columns are only divided, and zero stays zero.
+    """The map fitted to these windows; without `shift`, columns are divided but not centred, so zero stays zero.
 
-    Constant columns keep their unit if columns are standardised; whitening drops them, so later changes in them are
-    not seen.
+    Standardising keeps the unit of constant columns.  Whitening drops them, so later changes in them are not detected.
     """
     values = to_numpy(windows)
     if not (standardize or whiten) or values.dtype == object:
@@ -138,7 +139,7 @@ def column_scales(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def constant_columns(values: np.ndarray) -> np.ndarray:
-    """Whether each column holds one value, up to rounding; False for objects."""
+    """Whether each column is constant up to rounding; False for objects."""
     if values.dtype == object:
         return np.zeros(values.shape[1], dtype=bool)
     rounding = ROUNDING[4 if values.dtype == np.float32 else 8]
@@ -146,7 +147,7 @@ def constant_columns(values: np.ndarray) -> np.ndarray:
 
 
 def windows_of(rows: Array, lags: int) -> Array:
-    """Each row from number `lags` on, with the `lags` rows before it, (n - lags, d (lags + 1)), the newest first."""
+    """The windows, (n - lags, d (lags + 1)), of all rows from number `lags` on: a row, then the rows before it."""
     if not lags:
         return rows
     n_windows = rows.shape[0] - lags
@@ -155,23 +156,25 @@ def windows_of(rows: Array, lags: int) -> Array:
 
 
 def summed_over_lags(values: Array, n_features: int) -> Array:
-    """Contributions of the inputs of a window, (n, d (lags + 1)), added up for each column, (n, d)."""
+    """Contributions of the inputs of a window, (n, d (lags + 1)), added up over the lags of each column, (n, d)."""
     return namespace(values).sum(values.reshape((values.shape[0], -1, n_features)), axis=1)
 
 
-# Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
+# Rows whose kernel values are all below this get new ones with shifted exponents: products of the small values would
+# lose digits or underflow.
 SMALL_KERNEL_VALUE = 1e-12
-SPE_ROUNDING = 100.0  # rounding error of SPE, which is a difference, in units of the rounding of a row's squared length
-# Blocks have this factor fewer rows than kernel values and columns alone would allow, to stay in the cache.
+# Rounding error of SPE, a difference of squared lengths, in units of the rounding error of a squared length.
+SPE_ROUNDING = 100.0
+# Temporary arrays take about this many times the room of a block's kernel values and columns, and must fit the cache.
 TEMPORARIES = 8
 
 
 @dataclass(frozen=True)
 class Detector:
-    """A fitted expansion with the variances of its scores."""
+    """A fitted expansion with its input map and the variances of its scores; it computes T2, SPE and contributions."""
 
-    expansion: KernelExpansion  # over windows that have gone through `inputs`
-    variances: np.ndarray  # (M,) of the training scores
+    expansion: KernelExpansion  # its inputs are windows mapped by `inputs`
+    variances: np.ndarray  # (M,) variances of the training scores
     inputs: InputMap
 
     _file_sizes = ("m", "w", "M")
@@ -190,7 +193,7 @@ class Detector:
         return t2, spe
 
     def contributions(self, windows: Array, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T2 and SPE of each window, (n,), and the part of SPE that comes from each of its columns, (n, q)."""
+        """T2 and SPE of each window, (n,), and the contribution of each of its columns to SPE, (n, q)."""
         prepare, measure = self.inputs, self._measure(windows)
         metric = np.where(prepare.metric_diagonal > 0, prepare.metric_diagonal, np.inf)
 
@@ -202,7 +205,7 @@ class Detector:
             cross_gram, weights, block_t2, block_spe = measure(u)
             t2[rows], spe[rows] = to_numpy(block_t2), to_numpy(block_spe)
             slope = to_numpy(prepare.gradient(self._slope(u, cross_gram, weights)))
-            # on the thread that computed the slopes, while these are in its cache
+            # Computed here, on the thread that computed the slopes, while they are in its cache.
             np.multiply(shares(slope, metric), spe[rows, None], out=parts[rows])
 
         for _ in map_row_blocks(fill, windows, self._width(windows), n_threads):
@@ -210,11 +213,11 @@ class Detector:
         return t2, spe, parts
 
     def _width(self, windows: Array) -> int:
-        """Numbers computed for each row."""
+        """How many numbers are computed for each row, temporary ones included; it determines the size of blocks."""
         return int(TEMPORARIES * (self.expansion.n_support + windows.shape[1]))
 
     def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
-        """The map from prepared windows to k(u, S), c + A z, T2 and SPE."""
+        """The function that computes k(u, S), c + A z, T2 and SPE from windows u; `example` gives dtype and device."""
         model = self.expansion.orthonormal
         points = model.points_like(example)
         cross_gram_of = model.kernel.bind(points)
@@ -240,13 +243,13 @@ class Detector:
         return measure
 
     def rounding(self, windows: Array) -> float:
-        """The rounding error of SPE for rows like the training rows, in their dtype."""
+        """The rounding error of SPE for rows similar to the training rows, in the dtype of `windows`."""
         precision = np.finfo(np.float32 if "32" in str(windows.dtype) else np.float64).eps
         return SPE_ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
 
     @property
     def farthest(self) -> float:
-        """SPE of a row so far out that all kernel values are zero; infinite if they never are."""
+        """SPE of a row so far out that its kernel values are all zero; infinite if the kernel is not stationary."""
         model = self.expansion.orthonormal
         if not model.kernel.stationary:
             return np.inf
@@ -255,7 +258,7 @@ class Detector:
 
     @cached_property
     def mean_square(self) -> float:
-        """c' K_SS c; on the host, so that a loaded model has the same last digit as the saved one."""
+        """c' K_SS c; computed on the host, so that a saved and a loaded model agree in all digits."""
         model = self.expansion.on_host() if is_foreign(self.expansion.points) else self.expansion
         if model.mean_coef is None:
             return 0.0
@@ -268,15 +271,15 @@ class Detector:
             cross_gram = _shifted(model, u, cross_gram)
         slope = weighted_gradient(model, u, cross_gram, weights)
         own = model.kernel.diagonal_gradient(u)
-        return slope if own is None else slope - own / 2  # only its squares, and their shares, matter
+        return slope if own is None else slope - own / 2  # -dSPE/du / 2; the factor cancels in the shares
 
 
 def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """slope_j^2 / metric_j, as shares that add up to one; equal shares if all slopes are zero."""
-    slope = slope.astype(np.float64)  # a copy, modified in place
+    """slope_j^2 / metric_j, scaled to add up to one for each row; equal shares if all slopes are zero."""
+    slope = slope.astype(np.float64)  # a copy, which is modified in place
     largest = np.maximum(slope.max(axis=1), -slope.min(axis=1))
     flat = ~(largest > 0)
-    slope /= np.where(flat, 1.0, largest)[:, None]  # squares of far rows' slopes would underflow
+    slope /= np.where(flat, 1.0, largest)[:, None]  # else the squares of a far row's slopes would underflow
     squares = np.square(slope, out=slope)
     squares /= metric
     squares[flat] = np.isfinite(metric)
@@ -286,13 +289,13 @@ def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 
 def _precision(variances: np.ndarray) -> np.ndarray:
-    """1 / lambda_k, and zero for components without variance."""
+    """1 / lambda_k; zero for components without variance."""
     real = variances > ROUNDING[8] * max(float(variances.max(initial=0.0)), 0.0)
     return np.where(real, 1.0 / np.where(real, variances, 1.0), 0.0)
 
 
 def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
-    """Kernel values divided by the largest of each far row."""
+    """The kernel values; those of a far row are recomputed, divided by the row's largest so that none underflow."""
     xp = namespace(cross_gram)
     far = np.flatnonzero(to_numpy(xp.max(cross_gram, axis=1)) < SMALL_KERNEL_VALUE)
     if not len(far):
@@ -306,23 +309,23 @@ def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
     return like(values, cross_gram)
 
 
-CONFIDENCE = 0.9  # of the interval of the false alarm rate
-CHANCE = 2.0  # a correlation within this many standard errors, 1 / sqrt(n), may be zero
+CONFIDENCE = 0.9  # probability that the interval of the false alarm rate contains it
+CHANCE = 2.0  # correlations up to this many standard errors, of 1 / sqrt(n) each, may be due to chance
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit, and how often rows of the training kind exceed it."""
+    """A limit, and how often new normal rows exceed it."""
 
     value: float
     rate: float  # expected share of new rows above it
-    interval: tuple[float, float]  # contains the share with probability CONFIDENCE
+    interval: tuple[float, float]  # contains this share with probability CONFIDENCE
     n_held_out: int
-    n_effective: float  # number of independent values that are worth as much
+    n_effective: float  # number of independent values that would give as narrow an interval
 
 
 def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | None = None) -> Limit:
-    """The limit from held-out values, in order; they may have been smoothed."""
+    """The limit set by held-out values in the order of time, smoothed with weight `smoothing` if that is given."""
     n = len(values)
     place = min(n, math.ceil((n + 1) * (1 - false_alarm_rate)))
     above = n + 1 - place
@@ -335,10 +338,13 @@ def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | Non
 
 
 def correlation_time(values: np.ndarray) -> float:
-    """How many consecutive values are worth one: 1 + 2 sum_j rho_j, up to the first rho_j that may be chance."""
+    """How many consecutive values count as one independent value.
+
+    This is  1 + 2 sum_j rho_j,  where the sum ends before the first rho_j that may be due to chance.
+    """
     ranks = rankdata(values) - (len(values) + 1) / 2
     spectrum = np.abs(np.fft.rfft(ranks, 2 * len(ranks))) ** 2
-    products = np.fft.irfft(spectrum)[: len(ranks)] / np.arange(len(ranks), 0, -1)  # mean product at each distance
+    products = np.fft.irfft(spectrum)[: len(ranks)] / np.arange(len(ranks), 0, -1)  # mean product at distance j
     if not products[0] > 0:  # all values are equal
         return 1.0
     correlations = products / products[0]
@@ -347,13 +353,13 @@ def correlation_time(values: np.ndarray) -> float:
 
 
 def fold_of(numbers: np.ndarray, n_rows: int, n_folds: int) -> np.ndarray:
-    """The fold of each row number: `n_folds` contiguous stretches of nearly equal length."""
+    """The fold of each row number; the `n_folds` folds are contiguous and of nearly equal length."""
     bounds = [n_rows * fold // n_folds for fold in range(1, n_folds)]
     return np.searchsorted(bounds, numbers, side="right")
 
 
 def runs_of(numbers: np.ndarray, labels: np.ndarray | None = None) -> np.ndarray:
-    """The number of the unbroken run that each row is in: of consecutive row numbers, and of one label."""
+    """For each row, the number of its run: rows of a run have consecutive numbers and the same label."""
     breaks = np.diff(numbers) != 1
     if labels is not None:
         breaks |= np.diff(labels) != 0
@@ -361,13 +367,15 @@ def runs_of(numbers: np.ndarray, labels: np.ndarray | None = None) -> np.ndarray
 
 
 def run_bounds(runs: np.ndarray) -> np.ndarray:
-    """Where each run begins; the last element is the number of rows."""
+    """The places where runs begin; the last element is the number of rows."""
     return np.concatenate([[0], np.flatnonzero(np.diff(runs)) + 1, [len(runs)]])
 
 
 def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarray:
-    """The exponentially weighted mean  s_t = weight v_t + (1 - weight) s_(t-1),  s_0 = start; NaN leaves
-    it unchanged."""
+    """The exponentially weighted mean  s_t = weight v_t + (1 - weight) s_(t-1),  s_0 = start.
+
+    A value of NaN leaves the mean unchanged, and gives NaN.
+    """
     if weight is None:
         return values
     out, state = np.empty(len(values)), start
@@ -381,6 +389,6 @@ def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarr
 
 
 def smoothed_runs(values: np.ndarray, bounds: np.ndarray, weight: float | None, start: float) -> np.ndarray:
-    """`smoothed`, restarted in every run."""
+    """`smoothed`, restarted at the beginning of every run."""
     parts = [smoothed(values[low:high], weight, start) for low, high in pairwise(bounds.tolist())]
     return np.concatenate(parts)

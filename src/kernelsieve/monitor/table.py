@@ -1,13 +1,15 @@
-"""Raw tables in a monitor: encoded as `fit` encodes them, judged where possible, and reported by column.
+"""Raw tables in a monitor: their rows are encoded, judged if possible, and explained in terms of the table's columns.
 
-encoder      a TableEncoder without trend: text, gaps, dates; identifiers, constants and counters are left out
-judged       rows without a gap that no normal row had: such a gap has no indicator, and would look normal
-by column    contributions of encoded columns, added up for each column of the table
-left out     counters and constants are not judged; where they leave what they were, it is said once
+encoder      a TableEncoder without trend encodes text, gaps and dates; identifiers, constants and counters are left out
+judged       a row is judged unless it lacks a value that every normal row had: such a gap has no indicator in the
+             encoding, so the row would look normal
+by column    the contributions of encoded columns are added up for each column of the table
+left out     counters and constants are not judged; if their values differ from those in the fit, a note says so
 
-Causes say why a row is odd: what a column holds, and what it usually holds in normal rows.  A column is a cause by its
-share of SPE.  A value outside the middle 90 % of normal rows is reported with that range, a text with the one that most
-rows have, if there is one; a value that is usual by itself is reported as such, because then the combination is odd.
+Causes say in words why a row is odd: what a column holds, and what it usually holds in normal rows.  The causes are the
+columns with the largest shares of SPE.  A number outside the middle 90 % of normal rows is reported with that range, a
+text with the text that most normal rows have, if there is one.  If a value is usual by itself, the cause says so: then
+the combination of values is odd.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ from ..tables.encoder import TableEncoder
 from ..tables.plan import COUNTER, CYCLE, JOINED, LEFT_OUT, infinite_value
 from .series import ArraySeries
 
-N_TOP = 3  # columns that are named
+N_TOP = 3  # number of columns named as causes
 LEAST_SHARE = 0.05  # columns with a smaller share of SPE are not causes, except for the first
-USUAL = (0.05, 0.95)  # quantiles between which a number is usual
-LOOKED_AT = 50_000  # normal rows, evenly spread, on which the usual values are measured
+USUAL = (0.05, 0.95)  # a number between these quantiles of the normal rows is usual
+LOOKED_AT = 50_000  # largest number of normal rows, evenly spaced, from which these quantiles are computed
 
 Words = Callable[[int, int], str]  # (row, column) -> what the column holds there, and what it usually holds
 
@@ -50,12 +52,12 @@ Words = Callable[[int, int], str]  # (row, column) -> what the column holds ther
 class UsualValues:
     """The usual values of the columns in normal rows; NaN, or an empty text, if a column has no such value."""
 
-    low: np.ndarray  # (d,) the middle 90 % of numbers
-    high: np.ndarray  # (d,)
-    lowest: np.ndarray  # (d,)
-    highest: np.ndarray  # (d,)
+    low: np.ndarray  # (d,) 5 % quantile of numbers
+    high: np.ndarray  # (d,) 95 % quantile of numbers
+    lowest: np.ndarray  # (d,) smallest number
+    highest: np.ndarray  # (d,) largest number
     missing: np.ndarray  # (d,) share of rows without a value
-    kinds: np.ndarray  # (d,) of columns, as a block has them
+    kinds: np.ndarray  # (d,) kinds of the columns, as in `Block.kinds`
     labels: np.ndarray  # (d,) the text that more than half of the rows have
 
     _file_sizes = ("d",)
@@ -90,7 +92,7 @@ class UsualValues:
         return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels)
 
     def words(self, block: Block) -> Words:
-        """These rows' values in words."""
+        """The function that describes the values of these rows in words."""
         places = {int(j): place for place, j in enumerate(block.measured)}
 
         def said(row: int, j: int) -> str:
@@ -126,7 +128,7 @@ class UsualValues:
 
 
 def shown(value: float, kind: str = "number") -> str:
-    """A number for display: four digits, all digits of a whole number, a date as such."""
+    """A number for display, with four digits or all digits of an integer; a date as a date, a boolean as a boolean."""
     if kind == BOOLEAN:
         return str(bool(value)).lower()
     if kind == DATE:
@@ -138,7 +140,7 @@ def shown(value: float, kind: str = "number") -> str:
 
 
 def causes_of(parts: np.ndarray) -> list[tuple[int, float]]:
-    """The columns that a row's SPE comes from, the largest first, with their shares of it."""
+    """The columns that contribute most to a row's SPE, the largest first, with their shares of it."""
     total = float(parts.sum())
     if not total > 0:
         return []
@@ -148,7 +150,7 @@ def causes_of(parts: np.ndarray) -> list[tuple[int, float]]:
 
 
 def percent(share: float) -> str:
-    """62 %."""
+    """A share as text, such as "62 %"."""
     return f"{share:.0%}".replace("%", " %")
 
 
@@ -161,7 +163,7 @@ def is_raw_table(X: Any) -> bool:
 
 
 def table_block(X: Any) -> Block:
-    """A frame or an array as a block."""
+    """A frame or an array as a block; lazy frames are collected, and column names converted to text."""
     return block_of(with_text_names(collected(X)))
 
 
@@ -187,7 +189,7 @@ def rows_of_block(block: Block, rows: np.ndarray) -> Block:
 
 
 def judged_rows(encoder: TableEncoder, block: Block) -> np.ndarray:
-    """Whether each row has a value in all columns that had one in every normal row."""
+    """Whether each row can be judged: it has a value wherever every normal row had one, and none is infinite."""
     dated = with_date(block, encoder.joined_)
     needed = [j for j, kind in enumerate(encoder.kinds_) if kind not in NOT_ENCODED and not encoder.n_missing_[j]]
     judged = ~np.isinf(dated.numbers).any(axis=1)
@@ -201,14 +203,14 @@ def judged_rows(encoder: TableEncoder, block: Block) -> np.ndarray:
 
 
 def without_infinity(block: Block) -> Block:
-    """The block; raises for an infinite value, which must not be treated as a gap."""
+    """The block unchanged; raise if a value is infinite, because it must not be treated as a gap."""
     for row, place in np.argwhere(np.isinf(block.numbers))[:1]:
         raise infinite_value(block.names[block.measured[place]], int(row))
     return block
 
 
 def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
-    """Encoded rows, NaN for those that cannot be judged."""
+    """The encoded rows of a block; rows that cannot be judged are NaN."""
     if len(block.names) != encoder.n_features_in_:
         raise ValueError(f"rows of {encoder.n_features_in_} columns are needed: got {len(block.names)}")
     judged = judged_rows(encoder, block)
@@ -220,7 +222,7 @@ def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
 
 
 class TableSeries(ArraySeries):
-    """Encoded rows of a table; those that cannot be judged have no window, and no window crosses them."""
+    """Encoded rows of a table; no window contains a row that cannot be judged."""
 
     def __init__(self, encoded: np.ndarray, lags: int, labels: np.ndarray | None) -> None:
         self.judged = ~np.isnan(encoded).any(axis=1)
@@ -237,20 +239,20 @@ class TableSeries(ArraySeries):
         found = np.full((len(self.judged), width), np.nan)
         if self.judged.any():
             found[self.judged] = super().each(function, width)
-        self.labels = self.given_labels  # those of all rows
+        self.labels = self.given_labels  # the labels of all rows, judged or not, which the caller reads
         return found
 
 
 def column_sums(encoder: TableEncoder) -> np.ndarray:
-    """The matrix (n_encoded, n_columns) that adds up encoded columns for each column of the table."""
+    """The 0/1 matrix (n_encoded, n_columns) that adds up the encoded columns of each column of the table."""
     sources = encoder.source_columns()
     return np.asarray(sources[:, None] == np.arange(encoder.n_features_in_), dtype=np.float64)
 
 
 def without_calendar(encoder: TableEncoder, parts: np.ndarray) -> np.ndarray:
-    """Contributions without those of dates, hours, months and weekdays, unless there are no others.
+    """Contributions with those of dates, hours, months and weekdays set to zero, unless there are no others.
 
-    Frost in June changes SPE as much along the season as along the temperature, but the season is not to blame.
+    Frost in June contributes to SPE along the season as much as along the temperature, but the season is not the cause.
     """
     causes = ~np.isin(encoder.kinds_, (DATE, CYCLE, JOINED))
     kept = parts * causes
@@ -259,17 +261,17 @@ def without_calendar(encoder: TableEncoder, parts: np.ndarray) -> np.ndarray:
 
 @dataclass
 class LeftOutColumns:
-    """What the counters and constants that a monitor leaves out hold in new rows, collected block by block."""
+    """Collects, block by block, the values of new rows in columns that a monitor leaves out: counters and constants."""
 
     encoder: TableEncoder
     usual: UsualValues
     n_rows: int = 0
     lowest: dict[int, float] = field(default_factory=dict)
     highest: dict[int, float] = field(default_factory=dict)
-    changed: dict[int, tuple[int, int, str]] = field(default_factory=dict)  # how many rows, the first, its value
+    changed: dict[int, tuple[int, int, str]] = field(default_factory=dict)  # number of rows, the first, its value
 
     def add(self, block: Block) -> None:
-        """Add the next rows."""
+        """Add the next block of rows."""
         places = {int(j): place for place, j in enumerate(block.measured)}
         for j in self._watched():
             if j in places:
@@ -281,7 +283,7 @@ class LeftOutColumns:
         self.n_rows += block.n_rows
 
     def _watched(self) -> list[int]:
-        """Counters, constants, and the year of a joined date, whose time is left out."""
+        """The numbers of counters, constants, and the year of a joined date whose time the encoder leaves out."""
         constant = self.encoder.reasons_
         found = [j for j, why in enumerate(constant) if why == COUNTER or why.startswith("the same in every row")]
         year = self.encoder.joined_.get("year")
@@ -304,7 +306,7 @@ class LeftOutColumns:
         self.changed[j] = (count + len(rows), first, held)
 
     def sentences(self) -> list[str]:
-        """A sentence for each column that has changed; rows are counted from 1."""
+        """A sentence for each column whose values differ from those in the fit; it counts rows from 1."""
         names, usual, found = column_names(self.encoder), self.usual, []
         for j in self._watched():
             kind = usual.kinds[j]
