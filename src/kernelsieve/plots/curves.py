@@ -1,4 +1,4 @@
-"""Curves: shares and counts against points, components and penalties, and the drift of a stream."""
+"""Plots of curves: shares and counts against points, components and penalties, and the drift of a stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .style import (
     tidy,
 )
 
-CURVE_ROWS = 5000  # rows that captured variance is measured on, which gives shares to about .001
+CURVE_ROWS = 5000  # captured variance is measured on at most so many rows, which gives shares to about .001
 OWN_NAMES = {"optimized": "moved freely", "uniform": "rows at random"}
 
 
@@ -45,25 +45,26 @@ def captured_curve(
 ) -> Axes:
     """Captured variance against the number of support points.
 
-    Given rows, the curve is computed: as shares of exact kernel PCA, for the estimator's own choice of points and for
-    rows drawn at random (Nystroem's choice), on at most 5,000 of the rows.
+    If X holds rows, two curves are computed on at most 5,000 of them, as shares of what exact kernel PCA captures: one
+    for points chosen by the estimator's own rule, and one for rows drawn at random, as in the Nystroem method.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), or with `curves` a sequence of int
-        Rows; or the numbers of support points that the curves were measured at.
+        Rows; or, with `curves`, the numbers of support points at which the curves were measured.
     curves : dict of name to sequence of float, optional
-        For each method the captured variance at those numbers; NaN where it was not measured.
+        For each method, the captured variance at each number of points; NaN if it was not measured.
     exact : float or None, default=1.0
-        What exact kernel PCA captures, drawn as a line.
+        The variance that exact kernel PCA captures, drawn as a line.
     target : float, optional
         A share to reach, drawn as a line.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
     estimator : SparseKernelPCA, optional
-        Whose kernel, components and choice of points to follow, fitted or not; the default one without it.
+        Gives the kernel, the number of components and the rule that chooses points; it need not be fitted.  By default
+        a SparseKernelPCA with default parameters.
     sizes : sequence of int, optional
-        Numbers of points to try; by default seven from the fewest to 200.
+        Numbers of points to try; by default seven numbers, from the fewest possible to 200.
 
     Returns
     -------
@@ -105,7 +106,7 @@ def captured_curve(
 def _computed_curves(
     X: Any, estimator: Any = None, sizes: Sequence[int] | None = None
 ) -> tuple[list[int], dict[str, list[float]]]:
-    """Numbers of points, and for each way of choosing them the share of exact kernel PCA's variance."""
+    """Numbers of points, and for each rule that chooses points the captured shares of exact kernel PCA's variance."""
     from .. import SparseKernelPCA
 
     if estimator is None:
@@ -136,18 +137,18 @@ def _share(estimator: Any, rows: Any, selection: str, n_support: int) -> float:
     if hasattr(estimator, "gamma_"):
         settings["gamma"] = estimator.gamma_
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few points fit badly, which is what the curve is meant to show
+        warnings.simplefilter("ignore")  # few points give a poor fit, which is what the curve shall show
         return float(clone(estimator).set_params(**settings).fit(rows).captured_ratio_)
 
 
 def spectrum(model: Any, ax: Axes | None = None) -> Axes:
-    """Explained variance ratio of each component, with the cumulative line.
+    """Explained variance ratio of each component, as bars, and their cumulative sum, as a line.
 
     Parameters
     ----------
     model : fitted estimator
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -167,13 +168,13 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def agreement(model: Any, ax: Axes | None = None) -> Axes:
-    """Correlation of each component's scores with exact kernel PCA's, and that of all together.
+    """How well the scores of each component, and of all together, agree with those of exact kernel PCA.
 
     Parameters
     ----------
-    model : fitted estimator, or what its `component_agreement(X)` returned
+    model : fitted estimator, or the result of its `component_agreement(X)`
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -201,14 +202,14 @@ def agreement(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def path(path: Any, ax: Axes | None = None) -> Axes:
-    """Nonzero coefficients of each component, and what the components capture, against alpha.
+    """The number of nonzero coefficients of each component, and the captured variance, against alpha.
 
     Parameters
     ----------
     path : ElasticNetPath
-        What `kernelsieve.elastic_net_path` returns.
+        The result of `kernelsieve.elastic_net_path`.
     ax : matplotlib Axes, optional
-        Where to draw the numbers, with a twin for the variance; a new figure's without it.
+        Axes for the numbers, with a twin for the variance; by default those of a new figure.
 
     Returns
     -------
@@ -229,14 +230,14 @@ def path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
-    """Representing vectors, and the variance they explain, against the noise variance.
+    """The number of representing vectors, and the variance that they explain, against the noise variance.
 
     Parameters
     ----------
     path : LikelihoodPath
-        What `kernelsieve.likelihood_path` returns.
+        The result of `kernelsieve.likelihood_path`.
     ax : matplotlib Axes, optional
-        Where to draw the number of vectors, with a twin for the variance; a new figure's without it.
+        Axes for the number of vectors, with a twin for the variance; by default those of a new figure.
 
     Returns
     -------
@@ -257,7 +258,7 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def _counts_and_shares(ax: Axes, share: Axes, lines: Mapping[str, Any], n_columns: int) -> Axes:
-    """The frame of a path: counts on a logarithmic scale, shares on the twin to the right, and the legend above."""
+    """Finish the plot of a path: counts on a logarithmic axis, shares on the right axis, and the legend above."""
     ax.set_xscale("log")
     plain_log_axis(ax, "y")
     share.yaxis.set_major_formatter(percent)
@@ -271,18 +272,18 @@ def _counts_and_shares(ax: Axes, share: Axes, lines: Mapping[str, Any], n_column
 def loading_path(
     path: Any, component: int = 0, feature_names: Sequence[str] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Loadings of one sparse component against alpha, the largest at the end with their names.
+    """Loadings of one sparse component against alpha; those that are largest at the end are labelled with their names.
 
     Parameters
     ----------
     path : SparsePCAPath
-        As `sparse_pca_path` returns it.
+        The result of `sparse_pca_path`.
     component : int, default=0
-        Which component.
+        Number of the component.
     feature_names : sequence of str, optional
-        Of all features; by default those of the frame that the path was made from, or numbers.
+        Names of all features; by default those of the frame that the path was computed from, else numbers.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -325,18 +326,19 @@ def loading_path(
 
 
 def drift(model: Any, ax: Axes | None = None) -> Axes:
-    """How far the components have turned since points were last chosen, against the rows that have come.
+    """How far the components have turned since points were last chosen, against the number of rows so far.
 
     Parameters
     ----------
     model : SparseKernelPCA with record_drift=True, after partial_fit
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes
-        The largest principal angle in degrees, one point a call; upright lines where points were chosen again.
+        They show the largest principal angle in degrees, one marker for each call of `partial_fit`, and vertical lines
+        where points were chosen again.
 
     Examples
     --------

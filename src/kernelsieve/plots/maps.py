@@ -1,4 +1,4 @@
-"""Rows, points and components as pictures of the plane."""
+"""Plots of rows, support points and components in the plane."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .style import (
     tidy,
 )
 
-MAX_CLASSES = len(COLORS)  # labels with more different numbers than this are drawn on a colour scale
-OTHER_COLOR = "#BBBBBB"  # for rows whose class has no colour of its own, or is missing
-MOST_NAMED = 20  # named columns in the heat map of support points: the names of more could not be read
-MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
+MAX_CLASSES = len(COLORS)  # if labels are more than so many different numbers, they are drawn on a colour scale
+OTHER_COLOR = "#BBBBBB"  # colour of rows whose class is missing, or has no colour of its own
+MOST_NAMED = 20  # largest number of columns in the heat map if they have names: more names would not be legible
+MARKED_ROWS = 2000  # with more rows, all classes have the same marker and differ only by colour
 
 
 def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int = 200, ax: Axes | None = None) -> Axes:
@@ -42,13 +42,13 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     ----------
     model : fitted estimator with two input features
     X : array-like of shape (n_samples, 2), optional
-        Rows to draw.  The picture covers them and the support points.
+        Rows to draw.  The plot covers them and the support points.
     component : int, default=0
-        Which component.
+        Number of the component.
     resolution : int, default=200
-        Grid points along each axis.
+        Number of grid points along each axis.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -72,22 +72,22 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     draw_component(ax, model, component, *grid(covered, resolution))
     if rows is not None:
         ax.scatter(*rows.T, s=9, color=ROW_COLOR, alpha=0.7, linewidths=0, label="rows", zorder=3)
-    if rows is None or len(points) < len(rows):  # if every row is support, there is nothing to mark
+    if rows is None or len(points) < len(rows):  # no marks if every row is a support point
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="white", linewidths=3.5, zorder=4)
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="black", linewidths=1.6, label="support", zorder=5)
     names = feature_names(model)
     ax.set(xlabel=names[0], ylabel=names[1], title=f"component {component + 1}")
-    ax.legend(loc="upper right", framealpha=0.85, edgecolor="none")  # "best" would look at every row
+    ax.legend(loc="upper right", framealpha=0.85, edgecolor="none")  # "best" is slow for many rows
     return ax
 
 
 def scores(
     model: Any, X: Any, components: tuple[int, int] = (0, 1), labels: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """Rows in two of the components.
+    """The rows by their scores in two of the components.
 
-    Many rows are drawn smaller and fainter, in a random order so that no class lies on top of the others; more than
-    10,000 without labels as a density.
+    If there are many rows, markers are smaller and fainter, and rows are drawn in random order so that no class covers
+    the others.  More than 10,000 rows without labels are drawn as a density.
 
     Parameters
     ----------
@@ -97,11 +97,12 @@ def scores(
     components : pair of int, default=(0, 1)
         Components along the two axes.
     labels : array-like of shape (n_samples,), optional
-        Up to ten classes are told apart by colour and marker (labels of one character are their own
-        marker); of more, the nine largest, and the others are grey.  More different numbers than ten by a colour scale
-        that leaves out the outermost hundredths.  The name of a pandas or polars series heads the legend.
+        Up to ten classes are drawn in different colours, with different markers if there are few rows; labels of one
+        character are their own markers.  If there are more classes, the nine largest have colours and the others are
+        grey.  More than ten different numbers are drawn on a colour scale from their 1 % to their 99 % quantile.  The
+        name of a pandas or polars series is the title of the legend.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -126,16 +127,16 @@ def scores(
 
 
 def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | None = None) -> Axes:
-    """The support points.
+    """The support points, as images, as points in the plane, or as the rows of a heat map.
 
     Parameters
     ----------
     model : fitted estimator
     image_shape : (height, width), optional
-        Draws each point as an image of this shape.  Without it points of the plane are drawn as points,
-        all others as the rows of a heat map.
+        Shape of the image that each point is drawn as.  Without it, points with two features are drawn in the plane,
+        and all others as the rows of a heat map.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -164,17 +165,17 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
 
 
 def point_style(n_rows: int, size: float, alpha: float) -> dict[str, Any]:
-    """Size and opacity of a point: the more points, the smaller and the fainter."""
-    crowding = min(1.0, 30_000 / (n_rows * size))  # the area, in points^2, from which markers shrink
+    """Size and opacity of markers: the more rows, the smaller and fainter they are."""
+    crowding = min(1.0, 30_000 / (n_rows * size))  # markers shrink if their total area exceeds 30,000 points^2
     return {
         "s": max(size * crowding, 1.2),
         "alpha": max(alpha * crowding**0.25, 0.3),
-        "rasterized": n_rows > MARKED_ROWS,  # thousands of vector points make a file that no viewer opens
+        "rasterized": n_rows > MARKED_ROWS,  # a file with thousands of vector markers is too slow to view
     }
 
 
 def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any = None) -> None:
-    """Rows coloured by a number or by class; if there are few, each class also has a marker of its own."""
+    """Draw rows coloured by a number or by class; if there are few rows, each class also has its own marker."""
     if labels.dtype.kind == "f":
         _draw_scale(ax, values, labels, name)
         return
@@ -200,7 +201,7 @@ def _draw_scale(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any) -> 
     if missing.any():
         ax.scatter(*values[missing].T, color=OTHER_COLOR, linewidths=0, label="missing", **style)
     order = _shuffled(np.flatnonzero(~missing))
-    low, high = np.quantile(labels[order], [0.01, 0.99])  # one extreme number would leave a single colour to the rest
+    low, high = np.quantile(labels[order], [0.01, 0.99])  # else one extreme number would give all others one colour
     drawn = ax.scatter(*values[order].T, c=labels[order], cmap="viridis", linewidths=0, vmin=low, vmax=high, **style)
     beyond = (labels[order].min() < low, labels[order].max() > high)
     ends = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
@@ -209,7 +210,7 @@ def _draw_scale(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any) -> 
 
 
 def _draw_markers(ax: Axes, values: np.ndarray, labels: np.ndarray, kept: np.ndarray) -> bool:
-    """Draw one marker for each class; return whether the markers are the labels themselves."""
+    """Draw each class with its own marker; return whether the markers are the labels themselves."""
     others = ~np.isin(labels, kept)
     ax.scatter(*values[others].T, color=OTHER_COLOR, s=18, alpha=0.85)
     own_marker = all(len(name) == 1 and name.isascii() and name.isalnum() for name in kept)
@@ -220,7 +221,7 @@ def _draw_markers(ax: Axes, values: np.ndarray, labels: np.ndarray, kept: np.nda
 
 
 def _draw_shuffled(ax: Axes, values: np.ndarray, labels: np.ndarray, kept: np.ndarray) -> None:
-    """All classes in one random order: drawn one after the other, the last would cover the first."""
+    """Draw the rows of all classes in random order: drawn class by class, the last class would cover the others."""
     colors = np.array([*COLORS[: len(kept)], OTHER_COLOR])
     place = np.searchsorted(kept, labels).clip(max=len(kept) - 1) if len(kept) else np.zeros(len(labels), int)
     place = np.where(kept[place] == labels, place, len(kept)) if len(kept) else place
@@ -235,7 +236,7 @@ def _shuffled(places: np.ndarray) -> np.ndarray:
 
 
 def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
-    """One label for each row: floats if they are a scale, else texts, with "" for a missing one."""
+    """The labels as floats if they are to be drawn on a colour scale, else as texts, with "" for a missing label."""
     values = np.asarray(on_host(labels))
     if values.shape != (n_rows,):
         raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")

@@ -1,4 +1,4 @@
-"""Charts of a monitor, and pictures of which inputs a model depends on."""
+"""Plots of a monitor's statistics, and of the inputs that a model depends on."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from .style import (
 def monitor_chart(
     monitor: Any, X: Any, *, fault: tuple[int, int] | int | None = None, axes: Sequence[Axes] | None = None
 ) -> np.ndarray:
-    """SPE and T2 of rows in time, with their limits; alarms are marked, a known fault is shaded.
+    """SPE and T2 of rows over time, with their limits; alarms are marked, and a known fault is shaded.
 
     Parameters
     ----------
     monitor : fitted KernelMonitor
-    X : rows, in the order of time; one with a missing value is a gap in both lines
+    X : rows, in the order of time; a row with a missing value is a gap in both lines
     fault : int or (int, int), optional
-        First row of a known fault, or its first row and the row after its last.
+        The number of the first row of a known fault, or that and the number of the row after its last.
     axes : two matplotlib Axes, optional
-        For SPE and T2; those of a new figure without them.
+        Axes for SPE and for T2; by default those of a new figure.
 
     Returns
     -------
@@ -62,11 +62,11 @@ def monitor_chart(
 
 
 def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
-    """SPE and T2 of each row as `KernelMonitor.update` would give them.
+    """SPE and T2 of each row, with missing values treated as `KernelMonitor.update` treats them.
 
     A row with a missing value has no statistic, no window contains it, and smoothing continues after it.
     """
-    whole = None if monitor._encoder is not None else _rows_without_gaps(X)  # an encoder knows gaps
+    whole = None if monitor._encoder is not None else _rows_without_gaps(X)  # an encoder handles gaps itself
     if whole is None or whole.all():
         found: MonitorStatistics = monitor.statistics(X)
         return found
@@ -74,13 +74,13 @@ def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
     limits = monitor.limits_["spe"], monitor.limits_["t2"]
     if not whole.any():
         return MonitorStatistics(spe, t2, *limits)
-    labels = np.cumsum(~whole)[whole]  # rows with a gap between them are of different series
+    labels = np.cumsum(~whole)[whole]  # rows before and after a gap count as different series
     t2[whole], spe[whole] = monitor._statistics_unsmoothed(_safe_indexing(X, np.flatnonzero(whole)), labels)[0].T
     return MonitorStatistics(smoothed(spe, monitor._fitted_smoothing, monitor.spe_mean_), t2, *limits)
 
 
 def _rows_without_gaps(X: Any) -> np.ndarray | None:
-    """Whether each row has all its values; None if X is not a table of numbers in memory."""
+    """For each row, whether none of its values is missing; None if X is not a table of numbers in memory."""
     if not (isinstance(X, list | np.ndarray) or hasattr(X, "columns")) or hasattr(X, "dask"):
         return None
     try:
@@ -91,7 +91,7 @@ def _rows_without_gaps(X: Any) -> np.ndarray | None:
 
 
 def _fault_span(fault: tuple[int, int] | int | None, n_rows: int) -> tuple[int, int] | None:
-    """First row of a fault, and the row after its last."""
+    """The number of a fault's first row and that of the row after its last; None if no fault is given."""
     if fault is None:
         return None
     if isinstance(fault, Integral) and not isinstance(fault, bool):
@@ -137,18 +137,18 @@ def _chart(
 
 
 def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 12, ax: Axes | None = None) -> Axes:
-    """Which inputs SPE comes from: bars for one row, a heat map over time for all.
+    """How much each input contributes to SPE: bars for one row, or a heat map over time for all rows.
 
     Parameters
     ----------
     monitor : fitted KernelMonitor
     X : rows, in the order of time
     row : int, optional
-        Draw this row's contributions as bars, the largest on top; without it, all rows as a heat map.
+        Draw the contributions of this row as bars, the largest on top; by default, all rows are drawn as a heat map.
     n_top : int, default=12
-        Variables to show, those that contribute most.
+        Number of variables to show: those that contribute most.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
         ax.invert_yaxis()
         ax.set(xlabel="share of SPE in %", title=f"row {row % len(parts)}")
         return tidy(ax, grid="x")
-    # a scale up to the 99th percentile keeps ordinary values visible beside the few largest
+    # The colour scale ends at the 99th percentile: up to the maximum, ordinary values could not be told apart.
     ceiling = float(np.nanquantile(parts[:, top], 0.99)) or 1.0
     heat_map(ax, parts[:, top].T, "contribution to SPE", low=0.0, high=ceiling, extend="max")
     ax.set_yticks(np.arange(len(top)), names[top])
@@ -182,7 +182,7 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
 
 
 def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
-    """How strongly each component depends on each input, as a heat map; the largest value of a component is one.
+    """How strongly each component depends on each input, as a heat map, scaled to a largest value of one per component.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     X : array-like of shape (n_samples, n_features)
         Rows to average over.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -201,9 +201,9 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     largest = values.max(axis=1, keepdims=True)
     values = values / np.where(largest > 0, largest, 1.0)
     names = feature_names(model)
-    named = hasattr(model, "feature_names_in_") and len(names) <= 30  # more do not fit beside a heat map
+    named = hasattr(model, "feature_names_in_") and len(names) <= 30  # more names do not fit beside the map
     ax = axes_or_new(ax)
-    # names are read from left to right: they stand beside the map where there are any
+    # Inputs with names are the rows of the map, so that their names can be read from left to right beside it.
     heat_map(ax, values.T if named else values, "sensitivity, relative", low=0.0, high=1.0)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(few_ticks(10, integer=True))
@@ -225,18 +225,18 @@ def traversal(
     image_shape: tuple[int, int] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How a row changes as one component grows: as images, or as the inputs that move most.
+    """How a row changes as one component grows, as images, or as lines of the inputs that change most.
 
     Parameters
     ----------
     model : fitted kernel estimator
     component : int, default=0
     n_steps, span, row
-        As in the model's `traversal`.
+        As in the `traversal` method of the model.
     image_shape : (height, width), optional
-        Draws each row as an image of this shape.  Without it, a line for each of the inputs that move most.
+        Shape of the image that each row is drawn as.  Without it, the inputs that change most are drawn as lines.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure's without it.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def traversal(
     ax = axes_or_new(ax)
     if image_shape is None:
         return _traversal_lines(ax, model, walk)
-    if own_figure:  # as flat as the strip of images
+    if own_figure:  # give the figure the proportions of the strip of images
         ax.figure.set_size_inches(8, 8 * image_shape[0] / (n_steps * image_shape[1]) + 0.6)
     _film(ax, walk.rows.reshape(-1, *image_shape))
     ax.set_title(f"component {component + 1}, score {walk.scores[0]:.2g} to {walk.scores[-1]:.2g}")
@@ -260,7 +260,7 @@ def traversal(
 
 
 def _film(ax: Axes, images: np.ndarray) -> None:
-    """Images side by side in one line, with a gap of a pixel."""
+    """Draw images side by side in one line, with gaps of one pixel."""
     gap = np.full((images.shape[1], 1), np.nan)
     strip = np.hstack([part for image in images for part in (gap, image)][1:])
     ax.imshow(strip, cmap="gray_r", interpolation="nearest")
@@ -268,7 +268,7 @@ def _film(ax: Axes, images: np.ndarray) -> None:
 
 
 def _traversal_lines(ax: Axes, model: Any, walk: Any) -> Axes:
-    """The inputs that move most, each in units of the support points' standard deviation."""
+    """Draw the inputs that change most, each in units of its standard deviation over the support points."""
     spread = dense(model.support_vectors_).std(axis=0)
     change = (walk.rows - walk.rows[len(walk.rows) // 2]) / np.where(spread > 0, spread, 1.0)
     names = feature_names(model)

@@ -1,4 +1,4 @@
-"""Shared by the pictures: axes, colours, and checks of arguments."""
+"""What all plots share: axes, colours, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..fit.parameters import two_whole_numbers
 from ..kernels import base
 from ..rows.frames import column_names
 
-Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
+Axes: TypeAlias = Any  # stands for matplotlib.axes.Axes, because matplotlib is not imported here
 
-# Okabe and Ito's colours without black and yellow, which vanish on dark and on white pages, then four of Tol's.
+# Okabe and Ito's colours, then four of Tol's.  Black and yellow are left out: on dark and white pages they vanish.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499", "#7F7F7F", "#44AA99")
 MARKERS = "osD^vP*X<>"
 ROW_COLOR = "#4D4D4D"
-MARGIN = 0.1  # of the range of the rows, around a contour plot
-IMAGE_GAP = 1  # pixels between images of a grid
+MARGIN = 0.1  # margin of a contour plot, as a share of the range of the rows
+IMAGE_GAP = 1  # pixels between the images of a grid
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
@@ -36,7 +36,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 
 def tidy(ax: Axes, grid: str | None = None) -> Axes:
-    """No frame on the right and above, and at most a faint grid behind the data."""
+    """Remove the frame on the right and above, and draw a faint grid along the axis `grid`, if given."""
     ax.spines[["top", "right"]].set_visible(False)
     if grid is not None:
         ax.grid(axis=grid, color="#7F7F7F", alpha=0.25, linewidth=0.8)
@@ -45,7 +45,7 @@ def tidy(ax: Axes, grid: str | None = None) -> Axes:
 
 
 def grid(rows: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates along both axes, a margin beyond the rows."""
+    """Coordinates along both axes of a grid that covers the rows and a margin around them."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     margin = MARGIN * np.where(high > low, high - low, 1.0)
     across, up = (np.linspace(a, b, resolution) for a, b in zip(low - margin, high + margin, strict=True))
@@ -53,7 +53,7 @@ def grid(rows: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_component(ax: Axes, model: Any, component: int, across: np.ndarray, up: np.ndarray) -> None:
-    """Filled contours on a scale symmetric about zero, so that white is the component's mean."""
+    """Draw filled contours of a component's scores; the colour scale is symmetric, so that white is a score of zero."""
     plane = np.stack(np.meshgrid(across, up), axis=-1)
     values = transform_unnamed(model, plane.reshape(-1, 2))[:, component].reshape(plane.shape[:2])
     largest = float(np.abs(values).max()) or 1.0
@@ -64,7 +64,7 @@ def draw_component(ax: Axes, model: Any, component: int, across: np.ndarray, up:
 
 
 def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
-    """Scores of rows without column names, also from a model that has them."""
+    """Scores of rows without column names; no warning if the model was fitted to named columns."""
     if not hasattr(model, "feature_names_in_"):
         return to_numpy(model.transform(rows))
     import warnings
@@ -77,13 +77,13 @@ def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
 def heat_map(
     ax: Axes, values: np.ndarray, label: str, *, low: Any = None, high: Any = None, extend: Any = None
 ) -> None:
-    """A table of numbers as colours, with a bar that says what they are."""
+    """Draw a matrix of numbers as colours, with a colour bar labelled `label`."""
     image = ax.imshow(values, aspect="auto", cmap="viridis", interpolation="nearest", vmin=low, vmax=high)
     ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
 
 
 def draw_images(ax: Axes, images: np.ndarray) -> Axes:
-    """All images side by side, in rows, as one image with gaps."""
+    """Draw all images in a grid, as one image with gaps."""
     count, height, width = images.shape
     columns = n_columns(count, height, width)
     lines = -(-count // columns)
@@ -100,9 +100,10 @@ def draw_images(ax: Axes, images: np.ndarray) -> Axes:
 
 
 def _white_background(images: np.ndarray) -> dict[str, Any]:
-    """Colours in which the value that most pixels have is white, whichever end of the scale it lies at.
+    """A colour scale in which the most frequent pixel value is white, whether it is near the smallest or the largest.
 
-    Moved points overshoot a little beyond the data's range: scaled to their extremes the paper would be grey.
+    Points that were moved freely reach a little beyond the range of the data.  On a scale between their extreme values,
+    the background of the images would be grey.
     """
     counts, edges = np.histogram(images, bins=40)
     background = float(edges[np.argmax(counts)] + edges[np.argmax(counts) + 1]) / 2
@@ -113,13 +114,13 @@ def _white_background(images: np.ndarray) -> dict[str, Any]:
 
 
 def n_columns(count: int, height: int, width: int) -> int:
-    """Columns for a grid about half as high again as wide, without a lone image in the last row."""
+    """The number of columns of a grid of images: about 1.6 times as wide as high, with few empty places at its end."""
     most = max(1, min(count, round((1.6 * count * height / width) ** 0.5)))
     return min(range(max(1, most - 2), most + 1), key=lambda columns: ((-count) % columns, -columns))
 
 
 def plain_log_axis(ax: Axes, which: str) -> None:
-    """A logarithmic axis ("x" or "y") with plain numbers, 1, 2 and 5 of each decade."""
+    """Make an axis ("x" or "y") logarithmic, with ticks at 1, 2 and 5 times powers of ten, written as plain numbers."""
     ax.set(**{f"{which}scale": "log"})
     low, high = getattr(ax, f"get_{which}lim")()
     ticks = [step * 10**decade for decade in range(10) for step in (1, 2, 5) if low <= step * 10**decade <= high]
@@ -129,14 +130,14 @@ def plain_log_axis(ax: Axes, which: str) -> None:
 
 
 def few_ticks(most: int, *, integer: bool = False) -> Any:
-    """A locator of at most this many ticks."""
+    """A tick locator that gives at most `most` intervals between ticks."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(most, integer=integer)
 
 
 def percent(value: float, position: Any = None) -> str:
-    """A share as a tick label."""
+    """A share in per cent, as text; `position` is ignored, so that this can format ticks."""
     return f"{100 * value:.4g} %"
 
 
@@ -146,12 +147,12 @@ def dense(rows: Any) -> np.ndarray:
 
 
 def feature_names(model: Any) -> list[str]:
-    """The columns' names, or "feature 0" and so on."""
+    """The names of the model's columns; "feature 0" and so on if they have none."""
     return column_names(model, "feature ")
 
 
 def fitted(model: Any, *needed: str) -> Any:
-    """The estimator to be drawn, the last step of a pipeline; an error says what is missing where it cannot be."""
+    """The estimator to draw: `model`, or the last step of a pipeline; raise if it lacks an attribute in `needed`."""
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class: give an estimator fitted by {model.__name__}(...).fit(X)")
     steps = getattr(model, "steps", None)
@@ -166,7 +167,7 @@ def fitted(model: Any, *needed: str) -> Any:
 
 
 def fitted_itself(model: Any, drawing: str, *needed: str) -> Any:
-    """`fitted`, for pictures over a model's own inputs, which in a pipeline are not the columns of the rows given."""
+    """`fitted`, but raise for a pipeline, whose columns are not the model's inputs that the plot shows."""
     if fitted(model, *needed) is not model:
         raise TypeError(
             f"{drawing} draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
@@ -175,18 +176,18 @@ def fitted_itself(model: Any, drawing: str, *needed: str) -> Any:
 
 
 def component_title(model: Any, component: int) -> str:
-    """A component's number and its share of the variance."""
+    """The number of a component and its share of the variance, as text."""
     share = float(model.explained_variance_ratio_[component])
     return f"component {component + 1} ({100 * share:.1f} % of variance)"
 
 
 def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
-    """Heights in the order of `values`, near them, no two closer than `gap`."""
+    """Heights for labels: in the order of `values` and close to them, but no two closer than `gap`."""
     order = np.argsort(values)
     heights = np.asarray(values, dtype=np.float64)[order]
     for upper in range(1, len(heights)):
         heights[upper] = max(heights[upper], heights[upper - 1] + gap)
-    # values were only pushed upwards: move them back by the average
+    # So far heights were only moved upwards: move all of them down by the mean shift.
     heights -= np.mean(heights - np.asarray(values)[order])
     apart = np.empty_like(heights)
     apart[order] = heights
@@ -194,7 +195,7 @@ def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
 
 
 def checked_image_shape(shape: Any, n_features: int, what: str) -> tuple[int, int] | None:
-    """The shape of images, if one is given; it must have as many pixels as rows have features."""
+    """The shape of images, or None; raise unless it has as many pixels as rows have features."""
     if shape is None:
         return None
     height, width = two_whole_numbers("image_shape", shape, 1)
