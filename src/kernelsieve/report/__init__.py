@@ -1,11 +1,13 @@
-"""One page that shows what a model found in a table: `kernelsieve.report(model, X).save("report.html")`.
+"""A page that shows what a model found in a table: `kernelsieve.report(model, X).save("report.html")`.
 
-The page is a file that needs nothing else: the chart library, the data of up to 5,000 rows and the scripts are in it.
+The page is one self-contained file: it holds the chart library, the data of up to 5,000 rows and the scripts.
 
-    model_view                  the model on the rows, and the way from encoded columns back to raw ones
-    choices, sensitivity, outliers, code                     what is computed, a section each
-    page_data, contents         all of it as data that a page can hold
-    page, assets/               the page
+    model_view                                the model and its rows; maps encoded columns back to the table's columns
+    choices, sensitivity, outliers, code      compute the sections of the page
+    page_data, contents                       collect all results in the form in which the page holds them
+    page, assets/                             the page itself
+    monitor_page                              the page of a monitor
+    limits                                    the numbers that limit what a page shows and computes
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ __all__ = ["Report", "report"]
 
 
 class _CallableModule(ModuleType):
-    """Makes this package callable: importing any of its modules sets `kernelsieve.report` to the package, and calling
-    it must still be the `report` function."""
+    """Makes this package callable, as the function `report` that it contains.
+
+    Importing any of its modules sets the name `kernelsieve.report` to the package instead of the function, and
+    `kernelsieve.report(model, X)` must work after that, too.
+    """
 
     def __call__(self, *arguments: Any, **options: Any) -> Report:
         return report(*arguments, **options)

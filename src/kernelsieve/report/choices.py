@@ -1,20 +1,20 @@
-"""What else the model could have been: with more or fewer components or points, or another width of the kernel.
+"""How the model would change with more or fewer components or points, or with another width of the kernel.
 
-How many components stand out from chance, and how many points they need, are measured on a sample of the rows with the
-model's own kernel, so that they cost little beside the fit:
+Two questions are answered on a sample of the rows with the model's own kernel, so that they cost little compared with
+the fit: how many components stand out from chance, and how many points they need.
 
     scree       shares of variance of exact kernel PCA on n rows, and on the same rows with every column shuffled
-                independently: components above that band show structure between columns
-    captured    share of exact kernel PCA's variance that m points keep, for several m
+                independently.  The shuffled rows give a band; components above it show structure between columns
+    captured    the share of exact kernel PCA's variance that m points capture, for several m
 
-For each of some narrower and wider kernels the best components in the span of some rows are computed from the moments
-of a sample over them.  The moments of the sample's two halves are computed separately and added: the components of the
-halves show how far the map depends on the rows that happened to be drawn,
+For several narrower and wider kernels, the best components in the span of some rows are computed from the moments of a
+sample.  The moments of the two halves of the sample are computed separately, then added.  Components are also computed
+for each half: comparing them shows how much the map depends on the rows that happened to be drawn,
 
-    agreement = |Z_1' Z_2|^2 / (|Z_1' Z_1| |Z_2' Z_2|)         linear CKA of the two halves' scores of the same rows
+    agreement = |Z_1' Z_2|^2 / (|Z_1' Z_1| |Z_2' Z_2|)         linear CKA; Z_1, Z_2 are the scores of the same rows
 
-which is 1 if one is a rotation of the other.  The share of variance explained is no reason to choose a width,
-because it grows with the width.
+which is 1 if the scores differ only by a rotation.  The explained variance is no criterion for the width, because it
+grows with the width.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from .model_view import ColumnReader, ModelView, quietly
 
 @dataclass(frozen=True)
 class Scree:
-    """Shares of variance, component by component."""
+    """Shares of variance of the leading components, and the band of those with shuffled columns."""
 
     shares: np.ndarray  # (K,) of exact kernel PCA on the sample
-    low: np.ndarray  # (K,) of shuffled columns
-    high: np.ndarray
+    low: np.ndarray  # (K,) lower end of the band
+    high: np.ndarray  # (K,) upper end of the band
     n_rows: int
 
     @property
     def n_above(self) -> int:
-        """How many leading components lie above the band."""
+        """The number of leading components whose shares are above the band."""
         below = np.flatnonzero(self.shares <= self.high)
         return int(below[0]) if len(below) else len(self.shares)
 
 
 def scree(view: ModelView, reader: ColumnReader) -> Scree | None:
-    """Spectrum of a sample, and of the sample with its columns shuffled independently.
+    """The spectrum of a sample, and those of the sample with its columns shuffled independently.
 
-    None for fewer than 4 rows, and for objects, which have no columns.
+    None if there are fewer than 4 rows, and for objects, which have no columns.
     """
     if view.of_objects:
         return None
@@ -81,7 +81,7 @@ def _shuffled(rows: np.ndarray, reader: ColumnReader, rng: np.random.Generator) 
 
 
 def _spectrum(view: ModelView, rows: np.ndarray) -> np.ndarray:
-    """Eigenvalues of the (centred) gram as shares of its trace, the largest first."""
+    """Eigenvalues of the gram (centred if the model is) as shares of its trace, the largest first."""
     expansion = view.model.expansion_
     gram = np.asarray(expansion.kernel(rows, rows), dtype=np.float64)
     if expansion.mean_coef is not None:
@@ -93,7 +93,7 @@ def _spectrum(view: ModelView, rows: np.ndarray) -> np.ndarray:
 
 
 def small_fit(view: ModelView, n_support: int) -> Any:
-    """SparseKernelPCA with this model's kernel on the sample; None if that has too few directions."""
+    """SparseKernelPCA with this model's kernel, fitted to the sample; None if the fit fails, as for too few rows."""
     from .. import SparseKernelPCA
 
     model = view.model
@@ -115,14 +115,14 @@ def small_fit(view: ModelView, n_support: int) -> Any:
 
 @dataclass(frozen=True)
 class Captured:
-    """Share of exact kernel PCA's variance against the number of points."""
+    """The shares of exact kernel PCA's variance that are captured with several numbers of points."""
 
     sizes: list[int]
     shares: list[float]
 
 
 def captured(view: ModelView) -> Captured:
-    """Captured share around the model's own number of points, with the values that `fit` measured."""
+    """Captured shares for numbers of points around the model's own, and for those that `fit` tried itself."""
     model = view.model
     chosen = int(model.n_support_)
     fewest = view.n_components + 1
@@ -136,7 +136,7 @@ def captured(view: ModelView) -> Captured:
     curve = dict(known)
     fewest_too = [] if factors is PAGE.more_sizes else [fewest]
     sizes = set() if view.of_objects else {*fewest_too, *(round(chosen * factor) for factor in factors)}
-    for size in sizes - set(known):  # of objects, whose kernel values are dear, no further fits
+    for size in sizes - set(known):  # empty for objects: their kernel values cost too much for further fits
         found = small_fit(view, size) if fewest <= size <= most else None
         if found is not None:
             curve[size] = float(found.captured_ratio_)
@@ -147,26 +147,26 @@ def captured(view: ModelView) -> Captured:
 class Width:
     """The components at one width of the kernel."""
 
-    factor: float  # of the model's own width
+    factor: float  # the width as a multiple of the model's own
     gamma: float
-    shares: np.ndarray  # (M,) of the variance in each component, on the sample
-    agreement: float  # between two halves of the sample, on the scores of the same rows, 0 to 1
-    scores: np.ndarray  # (n_shown, M)
+    shares: np.ndarray  # (M,) share of the variance in each component, on the sample
+    agreement: float  # of the components of two halves of the sample, 0 to 1
+    scores: np.ndarray  # (n_shown, M) of the rows shown on the page
 
     @property
     def explained(self) -> float:
-        """Share of the variance in all components."""
+        """The share of the variance in all components together."""
         return float(self.shares.sum())
 
 
 def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
-    """Components at narrower and wider kernels, in order; empty if the kernel has no width or rows are too few."""
+    """Components for kernels of several widths, from narrow to wide; empty without a width, or with too few rows."""
     kernel = view.model.expansion_.kernel
     gamma = view.kernel_settings.get("gamma")
     if gamma is None or len(view.sample) < max(8, 2 * (view.n_components + 1)):
         return []
     power = 1.0 if kernel.metric == "manhattan" else 2.0
-    # the page keeps only two bytes of each score
+    # Single precision is enough, because the page keeps only two bytes of each score.
     rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]
     found = []
     with one_blas_thread():
@@ -191,7 +191,7 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
 
 
 def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
-    """The span of some points with the moments of the whole sample, and of each half."""
+    """The span of some points, once with the moments of the whole sample, and once with those of each half."""
     sample, center = view.sample, view.model.expansion_.mean_coef is not None
     own = view.points[: PAGE.width_points // 2]
     points = np.vstack([own, sample[:: max(1, -(-len(sample) // (PAGE.width_points - len(own))))]])
@@ -202,7 +202,7 @@ def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
 
 
 def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Scores with the signs of the others, so that the map does not flip between widths."""
+    """The scores with signs that agree with `others`, so that the map does not flip from one width to the next."""
     return scores * np.where(np.sum(scores * others, axis=0) < 0, -1.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Facts about the fit, and the code that makes the same model."""
+"""Facts about the fit of a model, and Python code that makes the same model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .limits import PAGE
 from .model_view import ModelView, quietly
 from .page_data import Options
 
-MEASURED = {  # by captured_ratio_kind_, with room for the number of rows
+MEASURED = {  # for each value of captured_ratio_kind_, a text with a place for the number of rows
     "all rows": "measured on all {} rows",
     "sample": "measured on a sample of {} rows",
     "sample, extrapolated": "extrapolated from a sample of {} rows",
@@ -23,7 +23,7 @@ STARTS = {"kmeans": "k-means centres", "targeted": "rows chosen greedily", "resi
 
 
 def facts(view: ModelView, fit_seconds: float | None) -> list[tuple[str, str]]:
-    """Facts about the fit, as label and value."""
+    """Facts about the fit, as pairs of a label and a value."""
     return [(label, value) for label, value in _facts(view, fit_seconds) if value]
 
 
@@ -59,9 +59,9 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
 
 
 def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
-    """How closely each component matches exact kernel PCA: as the fit knows it, or on a sample of the page's rows."""
+    """How well each component agrees with exact kernel PCA, as measured by the fit or on a sample of the rows."""
     model = view.model
-    if view.of_objects:  # it may take as many kernel values as the fit
+    if view.of_objects:  # for objects this could need as many kernel values as the fit
         return
     if getattr(model, "captured_ratio_kind_", "exact") == "exact" or not hasattr(model, "component_agreement"):
         return
@@ -72,14 +72,14 @@ def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
                 yield "agreement with exact kernel PCA", "not known: it takes more kernel values than max_evaluations"
                 return
             found = model.component_agreement_ if known else model.component_agreement(view.sample).components
-        except ValueError:  # of a precomputed or indefinite kernel
+        except ValueError:  # a precomputed or indefinite kernel
             return
     on = "" if known else f", on {len(view.sample):,} rows"
     yield "agreement with exact kernel PCA", f"{', '.join(f'{value:.2f}' for value in found)} (by component{on})"
 
 
 def _search(model: Any) -> Iterator[tuple[str, str]]:
-    """What the search for points did."""
+    """Facts about the search for points."""
     report = getattr(model, "selection_report_", None) or {}
     yield "points chosen by", str(report.get("rule", ""))
     starts = report.get("starts") or {}
@@ -98,7 +98,7 @@ def _search(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def percent(share: float) -> str:
-    """A share for display; "" if it is not known."""
+    """A share for display, in per cent; empty if it is not known."""
     if not np.isfinite(share):
         return ""
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
@@ -128,7 +128,7 @@ def code(view: ModelView, options: Options) -> str:
 
 
 def _fitting(model: str, estimator: Any, options: Options, *, in_pipeline: bool) -> str:
-    """The call that fits the model to X, and to the weights if a column holds them."""
+    """The call that fits the model to X, with weights if a column of the source holds them."""
     if options.weights is None:
         return f"{model}.fit(X)"
     step = f"{type(estimator).__name__.lower()}__" if in_pipeline else ""
@@ -136,7 +136,7 @@ def _fitting(model: str, estimator: Any, options: Options, *, in_pipeline: bool)
 
 
 def _imports(steps: list[Any], *, pipeline: bool) -> list[str]:
-    """Import lines, ours last; each class from the shortest public module that has it."""
+    """Import lines, those of kernelsieve last; each class is imported from the shortest public module that has it."""
     wanted: dict[str, set[str]] = {}
     for step in _nested(steps):
         wanted.setdefault(_public_module(type(step)), set()).add(type(step).__name__)
@@ -157,7 +157,7 @@ def _nested(steps: list[Any]) -> Iterator[Any]:
 
 
 def _public_module(kind: type) -> str:
-    """Where users import a class from: sklearn.preprocessing, not sklearn.preprocessing._data."""
+    """The module that users import a class from: sklearn.preprocessing, not sklearn.preprocessing._data."""
     import importlib
 
     parts = kind.__module__.split(".")
@@ -169,7 +169,7 @@ def _public_module(kind: type) -> str:
 
 
 def _constructor(step: Any, indent: int = 0) -> str:
-    """The call that makes this estimator, with the parameters that are not at their default."""
+    """The call that makes this estimator, with all parameters that differ from their defaults."""
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(type(step).__init__).parameters.items()
     }
@@ -180,7 +180,7 @@ def _constructor(step: Any, indent: int = 0) -> str:
 
 
 def _call(opening: str, parts: list[str], closing: str, indent: int, beside: int = 0) -> str:
-    """A call on one line if it fits there beside other text, else with a line for each part."""
+    """A call on one line if that fits, with `beside` characters of other text, else with a line for each part."""
     line = f"{opening}{', '.join(parts)}{closing}"
     if len(line) + indent + beside <= PAGE.line_length and "\n" not in line:
         return line
@@ -206,7 +206,7 @@ def _value(value: Any, indent: int) -> str:
 
 
 def table_call(options: Options, keywords: Mapping[str, Any]) -> str:
-    """The call that reads the source with these keywords."""
+    """The call of `read_table` with these keywords; a placeholder if the source is not a readable file."""
     if options.source is None or not options.source.lower().removesuffix(".gz").endswith(READABLE):
         return "...  # your table"
     given = [f"{name}={value!r}" for name, value in keywords.items()]

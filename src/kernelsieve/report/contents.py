@@ -1,15 +1,15 @@
-"""Everything that a page shows, computed and packed: one dictionary, section by section.
+"""Computes everything that a page shows, and collects it in one dictionary, section by section.
 
 rows        scores, columns and errors of the rows that are shown
 amount      scree, captured share, widths
-meaning     sensitivity, walks along components
-odd         the worst reconstructed rows
+meaning     sensitivity, and walks along the components
+odd         the rows with the largest reconstruction errors
 points      the support points
-handling    what was scaled, encoded, left out; facts of the fit; code
+handling    what was scaled, encoded or left out; facts about the fit; code
 
-Rows that are objects are each shown as one text, `str` of it or the user's.  Kernel values between objects may cost a
-millisecond each.  A page takes m of them for every shown row, for its score and for its error, and no others: what
-needs the gram of a sample, or further fits, is left out.
+A row that is an object is shown as a text, by default `str` of the object.  A kernel value of two objects may take a
+millisecond.  So a page of objects computes only the m kernel values that every row needs for its score and its error;
+sections that need the gram of a sample, or further fits, are left out.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from .page_data import (
 )
 from .sensitivity import sensitivity, sensitivity_section
 
-COLUMN = "object"  # the name of the one column that the page has
-ROWS_A_POINT = 10  # by which it is measured how many rows a point stands for
+COLUMN = "object"  # name of the only column, in a page of objects
+ROWS_A_POINT = 10  # so many rows for each point are compared with all points, to count the rows nearest to each point
 
 
 @dataclass(frozen=True)
 class ObjectView(ModelView):
-    """A fitted model with the objects that it is shown on; `encoded` holds them, (n_rows, 1)."""
+    """A fitted model and the objects that the page shows as rows; `encoded` holds the objects, (n_rows, 1)."""
 
     @classmethod
     def showing(cls, model: Any, X: Any, seed: int, show: Callable[[Any], str] | None) -> ObjectView:
-        """Check a model and its rows, and write the rows as texts."""
+        """Check a model and its rows, and turn the rows into texts."""
         front, estimator = split(model)
         objects = object_rows(X if front is None else front.transform(X))
         return cls(front, estimator, Frame(texts_of(objects, show)[:, None], [COLUMN]), objects, seed)
@@ -78,13 +78,13 @@ class ObjectView(ModelView):
         return np.asarray(self.model.expansion_.points)
 
     def nearest_points(self) -> np.ndarray:
-        # |phi(x) - phi(s)|^2 is smallest where 2 k(x, s) - k(s, s) is largest
+        # |phi(x) - phi(s)|^2 is smallest for the point s with the largest 2 k(x, s) - k(s, s).
         kernel, rows = self.model.expansion_.kernel, self.encoded_rows(self.some_rows(ROWS_A_POINT * len(self.points)))
         return np.asarray(np.argmax(2 * kernel(rows, self.points) - kernel.diagonal(self.points), axis=1))
 
 
 def texts_of(objects: np.ndarray, show: Callable[[Any], str] | None) -> np.ndarray:
-    """Objects (n, 1) as texts (n,) that fit a cell."""
+    """Objects, (n, 1), as texts, (n,), short enough for a cell of a table."""
     write = str if show is None else show
     return np.array([shortened(str(write(one))) for one in objects[:, 0]], dtype=object)
 
@@ -96,24 +96,24 @@ def reader_of_objects(show: Callable[[Any], str] | None) -> ColumnReader:
 
 @dataclass(frozen=True)
 class SupportPoints:
-    """Support points, those that represent most rows first."""
+    """Support points, ordered by the number of rows that they represent."""
 
     encoded: np.ndarray  # (n_points, n_encoded)
-    values: list[np.ndarray]  # for each column, in the units of the table
-    shares: np.ndarray  # (n_points,) share of the rows whose nearest point this is
-    rows: np.ndarray | None  # their row numbers; None for points that were moved
-    n_all: int
+    values: list[np.ndarray]  # for each column of the table, its values in the units of the table
+    shares: np.ndarray  # (n_points,) share of the rows to which the point is nearest
+    rows: np.ndarray | None  # row numbers of the points; None if they were moved, or are not rows of the page
+    n_all: int  # number of all support points
 
 
 def support_points(view: ModelView, reader: ColumnReader) -> SupportPoints:
-    """The points, in the raw columns' own units."""
+    """The support points that are shown, in the units of the table."""
     model = view.model
     points = view.points
     nearest = view.nearest_points()
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
     order = np.argsort(-shares, kind="stable")[: PAGE.max_shown_points]
     rows = getattr(model, "support_", None)
-    # row numbers refer to the training rows, so they are only shown if those are the rows of the page
+    # Row numbers refer to the training rows, so they are shown only if these are the rows of the page.
     known = rows is not None and view.n_rows == getattr(model, "n_samples_seen_", -1)
     places = np.asarray(rows)[order] if known else None
     return SupportPoints(points[order], reader.read(points[order]), shares[order], places, len(points))
@@ -141,7 +141,7 @@ def support_section(data: PageData) -> JSON:
 
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
-    """The whole page as data."""
+    """The contents of the whole page, as data."""
     if split(model)[1].expansion_.kernel.of_objects:
         view: ModelView = ObjectView.showing(model, X, seed, options.show)
         reader = reader_of_objects(options.show)
@@ -171,7 +171,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
 
 
 def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
-    """What the page found, in a sentence or two: the columns behind the first directions, and what is odd."""
+    """One or two sentences: which columns change most along the first components, and how many rows are odd."""
     along = [_movers(walk["columns"]) for walk in meaning["walks"][:2] if walk.get("columns")]
     found = []
     if along:
@@ -187,12 +187,12 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
 
 
 def _movers(columns: list[JSON]) -> list[str]:
-    """The columns that change most along a component, at least half as much as the first."""
+    """Names of the columns that change most along a component: those that change at least half as much as the first."""
     return [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
 
 
 def joined(names: list[str]) -> str:
-    """Names as a list in a sentence."""
+    """Names joined for a sentence: "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -204,7 +204,7 @@ def _check_image_shape(shape: tuple[int, int] | None, view: ModelView) -> None:
 
 
 def beside_columns(beside: Any, n_rows: int) -> list[Column]:
-    """Columns that the model does not use, to colour and to compare by: one array, a mapping of names, or a frame."""
+    """The columns of `beside` (an array, a mapping or a frame), which the model does not use but the page shows."""
     if beside is None:
         return []
     if isinstance(beside, Mapping):
@@ -309,7 +309,7 @@ def _width(width: Width) -> JSON:
 
 
 def handling_section(data: PageData) -> list[tuple[str, str]]:
-    """What was done to the columns before the model saw them, in words."""
+    """Descriptions of how the columns were encoded before the model, as pairs of a heading and a text."""
     view, reader = data.view, data.reader
     if view.of_objects:
         return [("rows", f"objects, which the model sees through {view.model.expansion_.kernel!r} alone")]

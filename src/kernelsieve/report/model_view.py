@@ -1,18 +1,18 @@
-"""A fitted model on the rows that a report shows, and the way from its encoded columns back to those of the table.
+"""A fitted model and the rows of a report, and the decoding of its encoded columns to the columns of the table.
 
     raw columns  --front-->  encoded columns  --model-->  scores
 
-The model sees encoded columns (scaled, one-hot); readers see raw ones.  `ModelView` holds both.  `ColumnReader` knows
-which encoded columns each raw column becomes.  Of the steps before the model it needs only `transform`, so any of
-scikit-learn's will do: a row is copied, one of its columns is set to several values, and the encoded columns that
-change belong to it:
+The inputs of the model are encoded columns (scaled, one-hot); the page shows raw columns.  `ModelView` holds both.
+`ColumnReader` knows which encoded columns belong to each raw column.  They are found with only the `transform` of the
+steps before the model, so these can be any transformers of scikit-learn.  A row is copied, one of its raw columns is
+set to several values, and the encoded columns that change belong to that raw column:
 
-    groups[j] = { e : encoded e changes when raw column j alone changes }
+    groups[j] = { e : encoded column e changes if only raw column j changes }
 
-The columns of a calendar, which a TableEncoder joins into one date, move the same encoded columns, and the encoder says
-which belongs to which.  If these sets do not overlap, a number is read back by interpolation between rows whose raw and
-encoded values are known, a class by the level whose code is nearest.  If they overlap (a PCA among the steps), raw
-columns cannot be separated, and the encoded columns themselves are shown.
+If these sets do not overlap, raw values can be decoded: a number by interpolation between rows whose raw and encoded
+values are known, a class as the level with the nearest code.  Calendar columns that a TableEncoder joins into one date
+change the same encoded columns; the encoder itself says which belong to which.  If the sets overlap otherwise (a PCA
+among the steps), raw values cannot be decoded, and the page shows the encoded columns.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from .limits import PAGE
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without warnings, for the report's own small fits and for rows that were stripped of their names."""
+    """Suppress warnings, of the report's own small fits and about rows without the column names of the fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def split(model: Any) -> tuple[Pipeline | None, Any]:
-    """The steps before the kernel estimator, None where there are none, and the estimator itself."""
+    """The steps of a pipeline before its kernel estimator (None if there are none), and the estimator."""
     if not isinstance(model, Pipeline):
         return None, _checked(model)
     places = [place for place, (_, step) in enumerate(model.steps) if is_kernel_estimator(step)]
@@ -57,7 +57,7 @@ def split(model: Any) -> tuple[Pipeline | None, Any]:
 
 
 def is_kernel_estimator(step: Any) -> bool:
-    """Whether this is a kernel estimator, fitted or not; linear estimators and monitors have no input gradients."""
+    """Whether this is a kernel estimator, fitted or not: only these have `input_gradient`."""
     return hasattr(type(step), "input_gradient")
 
 
@@ -76,12 +76,12 @@ def _checked(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class ModelView:
-    """A fitted model with the rows that it is shown on."""
+    """A fitted model and the rows that the report is about."""
 
     front: Pipeline | None
     model: Any
     frame: Frame
-    encoded: Any  # (n_rows, n_encoded) dense or sparse, as the model takes it
+    encoded: Any  # (n_rows, n_encoded) dense or sparse: the model's input
     seed: int
 
     @classmethod
@@ -105,12 +105,12 @@ class ModelView:
 
     @property
     def of_objects(self) -> bool:
-        """Whether rows are objects, of which nothing is known but kernel values."""
+        """Whether rows are objects, which have no columns and are compared only by their kernel values."""
         return bool(self.model.expansion_.kernel.of_objects)
 
     @property
     def lead(self) -> str | None:
-        """What the page begins with, where that is not the number of rows and columns."""
+        """The first paragraph of the page; None for the usual one, which names the numbers of rows and columns."""
         return None
 
     @property
@@ -119,7 +119,7 @@ class ModelView:
 
     @cached_property
     def kernel_settings(self) -> dict[str, float]:
-        """gamma, degree and coef0, if the kernel has them; empty for a callable."""
+        """The values of gamma, degree and coef0, as far as the kernel has them; empty for a callable."""
         kernel = self.model.expansion_.kernel
         if is_function(getattr(self.model, "kernel", None)):
             return {}
@@ -143,7 +143,7 @@ class ModelView:
 
     @cached_property
     def encoded_names(self) -> list[str]:
-        """Names of the model's columns."""
+        """Names of the encoded columns."""
         if self.front is None:
             return self.frame.names
         try:
@@ -153,18 +153,18 @@ class ModelView:
 
     @cached_property
     def sample(self) -> np.ndarray:
-        """Some encoded rows, dense, for the report's own small fits."""
+        """A sample of encoded rows, dense, for the report's own small fits."""
         return self.encoded_rows(self.some_rows(PAGE.small_fit_rows))
 
     def some_rows(self, count: int) -> np.ndarray:
-        """At most `count` row numbers, drawn at random, in order."""
+        """The numbers of at most `count` rows, drawn at random, in ascending order."""
         if self.n_rows <= count:
             return np.arange(self.n_rows)
         rng = np.random.default_rng(self.seed)
         return np.sort(rng.choice(self.n_rows, count, replace=False))
 
     def encoded_rows(self, places: np.ndarray) -> np.ndarray:
-        """Rows as the model sees them."""
+        """The encoded rows with these numbers, dense."""
         return np.asarray(dense(self.encoded[places]), dtype=np.float64)
 
     @cached_property
@@ -173,12 +173,12 @@ class ModelView:
         return np.asarray(to_numpy(dense(self.model.support_vectors_)), dtype=np.float64)
 
     def nearest_points(self) -> np.ndarray:
-        """The point that is nearest to each of some rows."""
-        # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
+        """For each of some random rows, the number of the nearest support point."""
+        # |x - s|^2 is smallest for the point s with the largest x's - |s|^2 / 2.
         return np.argmax(self.sample @ self.points.T - (self.points**2).sum(axis=1) / 2, axis=1)
 
     def preimages(self, scores: np.ndarray) -> np.ndarray | None:
-        """Encoded rows that these scores stand for; None if the kernel has no pre-images."""
+        """The pre-images of these scores, as encoded rows; None if the kernel has none."""
         try:
             with quietly():
                 return np.asarray(self.model.inverse_transform(scores), dtype=np.float64)
@@ -187,7 +187,7 @@ class ModelView:
 
 
 def as_numbers(rows: Any) -> np.ndarray:
-    """Rows as an array of floats; text in a column is named."""
+    """Rows as an array of floats; if columns hold text, the error names them."""
     try:
         values = np.asarray(rows)
         return values if values.dtype.kind == "f" else values.astype(np.float64)
@@ -205,31 +205,31 @@ Decoder = Callable[[np.ndarray], np.ndarray]  # encoded columns of one raw colum
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Columns that people read, and the encoded columns that each of them becomes."""
+    """The columns that the page shows, and for each its encoded columns and how to decode them."""
 
     names: list[str]
     kinds: list[str]  # "number", "date" or "class"
-    groups: list[np.ndarray]  # numbers of encoded columns; empty if the model does not use the column
+    groups: list[np.ndarray]  # for each column, the numbers of its encoded columns; empty if the model does not use it
     decoders: list[Decoder]
-    raw: bool = True  # whether these are the user's own columns
+    raw: bool = True  # whether these are the columns of the user's table; otherwise they are encoded columns
 
     def used(self) -> np.ndarray:
-        """Which columns the model uses."""
+        """For each column, whether the model uses it."""
         return np.array([len(group) > 0 for group in self.groups], dtype=bool)
 
     def by_column(self, squares: np.ndarray) -> np.ndarray:
-        """Sums over the encoded columns of each column, (..., n_columns), of (..., n_encoded)."""
+        """Values for encoded columns, (..., n_encoded), summed for each column of the table, (..., n_columns)."""
         if all(len(group) == 1 for group in self.groups):
             return squares[..., np.concatenate(self.groups)]
         return np.stack([squares[..., group].sum(axis=-1) for group in self.groups], axis=-1)
 
     def read(self, encoded: np.ndarray) -> list[np.ndarray]:
-        """The values of each column in these encoded rows: floats or strings, NaN if the model does not use it."""
+        """The decoded values of each column in these rows, as floats or texts; NaN for a column that is not used."""
         return [decode(encoded[:, group]) for decode, group in zip(self.decoders, self.groups, strict=True)]
 
 
 def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
-    """The function that reads one column back, from rows whose values and codes are known."""
+    """The function that decodes one column; `codes` are its encoded columns in rows whose values are known."""
     present = ~column.missing
     if not codes.shape[1] or not present.any():
         return lambda encoded: np.full(len(encoded), np.nan)
@@ -255,7 +255,7 @@ def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
 
 
 def _is_turning(codes: np.ndarray, values: np.ndarray) -> bool:
-    """Whether a number is encoded as a circle, on which no encoded column follows it all the way round."""
+    """Whether a number is encoded as a circle: then it is not a monotone function of any encoded column."""
     order = np.argsort(values, kind="stable")
     steps = np.diff(codes[order], axis=0)[np.diff(values[order]) > 0]
     follows = (steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)
@@ -263,7 +263,7 @@ def _is_turning(codes: np.ndarray, values: np.ndarray) -> bool:
 
 
 def _leading(codes: np.ndarray, values: np.ndarray) -> int:
-    """The encoded column that follows a number; the others say whether it is missing."""
+    """The encoded column that correlates most with a number; others may be indicators of missing values."""
     if codes.shape[1] == 1:
         return 0
     spread = np.std(codes, axis=0) * (np.std(values) or 1.0)
@@ -272,7 +272,7 @@ def _leading(codes: np.ndarray, values: np.ndarray) -> int:
 
 
 def reader_of(view: ModelView) -> ColumnReader:
-    """The reader for this model's columns."""
+    """The reader for raw columns if they can be decoded, otherwise one for encoded columns."""
     frame = view.frame
     if view.front is None:
         return _plain(frame.names, raw=True)
@@ -288,7 +288,7 @@ def reader_of(view: ModelView) -> ColumnReader:
 
 
 def _plain(names: list[str], *, raw: bool) -> ColumnReader:
-    """A reader for encoded columns that are numbers and stand for themselves."""
+    """A reader for columns of numbers that need no decoding."""
     groups = [np.array([place]) for place in range(len(names))]
     return ColumnReader(names, ["number"] * len(names), groups, [lambda encoded: encoded[:, 0]] * len(names), raw)
 
@@ -298,7 +298,7 @@ def _columns(frame: Frame, rows: np.ndarray) -> list[Column]:
 
 
 def _groups(view: ModelView, known: list[Column], rows: np.ndarray) -> list[np.ndarray] | None:
-    """The encoded columns of each raw column; None if they overlap or the steps refuse such rows."""
+    """The encoded columns of each raw column; None if the sets overlap, or if a step raises for the changed rows."""
     front = view.front
     assert front is not None
     tried = [rows[_different(column)] for column in known]
@@ -322,7 +322,7 @@ def _groups(view: ModelView, known: list[Column], rows: np.ndarray) -> list[np.n
 
 
 def _different(column: Column) -> np.ndarray:
-    """Places of a few different values, and of a missing one if there is one."""
+    """Places of a few different values of a column, and of one missing value if there is one."""
     missing = np.flatnonzero(column.missing)[:1]
     present = np.flatnonzero(~column.missing)
     if not len(present):

@@ -1,6 +1,6 @@
-"""The page of a monitor: its statistics over time, alarms with their causes, limits and how sure they are.
+"""The page of a monitor: its statistics over time, alarms with their causes, the limits and how certain they are.
 
-Drawn without a script: lines are SVG that stretches with the page, and every word is HTML, which does not.
+The page needs no script.  Lines are drawn as SVG, which stretches with the page; texts are HTML, so that they do not.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ dl + h3 { margin-top: 1.6rem; }
 
 
 def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
-    """Everything that the page shows, as data."""
+    """The contents of a monitor's page, as data."""
     from .. import __version__
 
-    judge = copy.copy(monitor).restart()  # the user's monitor keeps its state
+    judge = copy.copy(monitor).restart()  # a copy, so that the state of the user's monitor does not change
     start, records = judge._live.number, judge.update(X)
     alarms = np.array([record.alarm for record in records], dtype=bool)
     labels = _row_labels(X, len(records))
@@ -82,7 +82,7 @@ def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
 
 
 def _row_labels(X: Any, n_rows: int) -> list[str]:
-    """How rows are called: by their date where the table has one, else by their number, counted from 1."""
+    """A label for each row: its date if the table has dates, else "row" and its number, counted from 1."""
     numbers = [f"row {row}" for row in range(1, n_rows + 1)]
     if not is_frame(X):
         return numbers
@@ -98,14 +98,14 @@ def _row_labels(X: Any, n_rows: int) -> list[str]:
 
 
 def _ticks(labels: list[str]) -> list[str]:
-    """Labels under a chart; dates without their hour where they are days apart."""
+    """The labels under a chart; if all are on different days, they are shown without the time of day."""
     found = [labels[place] for place in np.linspace(0, len(labels) - 1, PAGE.n_ticks).astype(int)] if labels else []
     days = [tick.partition(" ")[0] for tick in found]
     return days if len(set(days)) == PAGE.n_ticks else found
 
 
 def _stretches(records: list[Any], alarms: np.ndarray, start: int, labels: list[str]) -> list[JSON]:
-    """Consecutive rows that alarm: where, how far above the limit, and why the worst of them does."""
+    """Stretches of consecutive alarms: their rows, how far SPE is above the limit, and the causes of the worst row."""
     rows = np.flatnonzero(alarms)
     found = []
     for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(rows) else []:
@@ -129,7 +129,7 @@ def _between(first: str, last: str) -> str:
 
 
 def _causes(records: list[Any], alarms: np.ndarray) -> list[JSON]:
-    """The columns that the alarms come from, by their mean share of SPE."""
+    """The columns with the largest mean shares of SPE over the rows that alarm."""
     totals: dict[str, float] = {}
     for row in np.flatnonzero(alarms):
         for name, share in records[row].top:
@@ -139,7 +139,7 @@ def _causes(records: list[Any], alarms: np.ndarray) -> list[JSON]:
 
 
 def _chart(values: np.ndarray, alarms: np.ndarray, limit: float) -> JSON:
-    """The largest value of each stretch of rows, and whether one of them alarms."""
+    """The data of a chart: the largest value in each bin of consecutive rows, and the bins with an alarm."""
     n_bins = max(1, min(len(values), PAGE.max_pixel_columns))
     bins = [part for part in np.array_split(np.arange(len(values)), n_bins) if len(part)]
     largest = [np.nanmax(values[part], initial=-np.inf) for part in bins]
@@ -151,7 +151,7 @@ def _chart(values: np.ndarray, alarms: np.ndarray, limit: float) -> JSON:
 
 
 def _limit_facts(monitor: Any) -> Iterator[tuple[str, str]]:
-    """The limits and the options that they were set with, as label and value."""
+    """Facts about the limits and how they were set, as pairs of a label and a value."""
     spe, own = monitor.limits_["spe"], monitor.training_limits_["spe"]
     yield "limit of SPE", f"{spe:.4g}; measured on the rows that the model was fitted to, it would be {own:.4g}"
     yield "limit of T2", f"{monitor.limits_['t2']:.4g}, for comparison only"
@@ -183,7 +183,7 @@ def _code(options: Options) -> str:
 
 
 def monitor_html(contents: JSON, style: str) -> str:
-    """The page as text; whatever comes from the user's table is escaped."""
+    """The page as HTML; all texts from the user's table are escaped."""
     title = escape(contents["title"])
     sections = [_header(contents), _over_time(contents), _alarms(contents), _columns(contents), _sure(contents)]
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -200,7 +200,7 @@ def monitor_html(contents: JSON, style: str) -> str:
             "</footer>\n</main>\n</body>\n</html>\n",
         ]
     )
-    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
+    return text.encode("utf-8", "replace").decode()  # an unpaired surrogate cannot be written to a file
 
 
 def _header(contents: JSON) -> str:
@@ -251,7 +251,7 @@ def _over_time(contents: JSON) -> str:
 
 
 def _svg(chart: JSON) -> str:
-    """Lines in a box of 1000 x 100 that is stretched to the page; the limit's label is placed over it."""
+    """The lines of a chart in a box of 1000 x 100, which is stretched to the page, and the label of the limit."""
     limit = chart["limit"]
     values = np.array([np.nan if value is None else value for value in chart["values"]], dtype=np.float64)
     top = max(float(np.nanmax(values, initial=0.0)), limit) or 1.0

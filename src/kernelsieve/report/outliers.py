@@ -1,14 +1,14 @@
-"""Outliers: the rows that the model reconstructs worst, grouped by the column that makes them so.
+"""Outliers: the rows with the largest reconstruction errors, grouped by the column that is the main reason.
 
-The scores z of a row x describe a row x' that the model would have expected, the pre-image of z.  The squared distance
-between the two is a sum over columns, so each column has a share of it:
+From the scores z of a row x, the model expects the row x', the pre-image of z.  The squared distance between the two is
+a sum over columns, so each column has a share of it:
 
     |x - x'|^2 = sum_j sum_{e in group j} (x_e - x'_e)^2
 
-Shares are those of scaled and encoded values, as the kernel sees them; values are shown as the table has them.  A value
-that most rows have is no reason to be odd, whatever its share.
+Shares are computed from scaled and encoded values, the inputs of the kernel; values are shown in the units of the
+table.  A value that most rows have is never a reason, however large its share is.
 
-A row is odd if its error is above Tukey's fence, the third quartile of all errors and 1.5 interquartile ranges.
+A row is odd if its error is above Tukey's fence, the third quartile of all errors plus 1.5 interquartile ranges.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .page_data import JSON, PageData, cell, packed_pictures
 
 @dataclass(frozen=True)
 class Outlier:
-    """A row that the model reconstructs badly."""
+    """A row with a large reconstruction error."""
 
     row: int
     error: float
-    times: float  # the median error
-    shares: np.ndarray  # (n_columns,) of its distance to what was expected; empty without a pre-image
-    expected: list[object]  # for each column; empty without a pre-image
+    times: float  # the error as a multiple of the median error
+    shares: np.ndarray  # (n_columns,) shares of |x - x'|^2; empty without a pre-image
+    expected: list[object]  # for each column, its value in x'; empty without a pre-image
 
 
 def fence(errors: np.ndarray) -> float:
@@ -43,7 +43,10 @@ def fence(errors: np.ndarray) -> float:
 
 
 def worst_rows(view: ModelView) -> np.ndarray:
-    """Numbers of the odd rows, the worst first, at most `PAGE.max_explained`; at least the worst `PAGE.n_outliers`."""
+    """Numbers of the rows with the largest errors, the worst first.
+
+    These are all odd rows, but at most `PAGE.max_explained`, and at least `PAGE.n_outliers` rows, odd or not.
+    """
     n_odd = int(np.sum(view.errors > fence(view.errors)))
     count = min(max(PAGE.n_outliers, min(n_odd, PAGE.max_explained)), view.n_rows)
     largest = np.argpartition(-view.errors, count - 1)[:count]
@@ -51,7 +54,7 @@ def worst_rows(view: ModelView) -> np.ndarray:
 
 
 def explained_rows(view: ModelView, reader: ColumnReader, rows: np.ndarray) -> list[Outlier]:
-    """What was expected in place of each of these rows, and the share of each column in the difference."""
+    """For each of these rows, the expected row and the share of each column in the difference from it."""
     median = float(np.median(view.errors)) or 1.0
     expected = view.preimages(view.scores[rows])
     if expected is None or not np.isfinite(expected).all():
@@ -72,7 +75,7 @@ def explained_rows(view: ModelView, reader: ColumnReader, rows: np.ndarray) -> l
 
 
 def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSON:
-    """How many rows are odd, by which limit, and cards of those that are odd for the same reason."""
+    """The section about outliers: how many rows are odd, the limit, and a card for each group of similar odd rows."""
     view = data.view
     limit = fence(view.errors)
     found: JSON = {
@@ -103,9 +106,10 @@ def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSO
 
 
 def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[list[Outlier]]:
-    """Rows with the same first reason, the group with the worst row first.
+    """Groups of rows with the same first reason; the group with the worst row comes first.
 
-    That is a column with a number above, or below, what was expected; or the value that most of these rows have there.
+    The first reason is a column in which the number is above (or below) the expected one, or the label is the same.  If
+    most of the rows in such a group have the same number, these form a group of their own.
     """
     firsts = {row.row: reasons[row.row][0] for row in explained if reasons[row.row]}
     values = Counter((first["name"], first["value"]) for first in firsts.values())
@@ -113,7 +117,7 @@ def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[li
     groups: dict[tuple[Any, ...], list[Outlier]] = {}
     for row in explained:
         first = firsts.get(row.row)
-        key: tuple[Any, ...] = (row.row,)  # without a reason a row stands alone
+        key: tuple[Any, ...] = (row.row,)  # a row without a reason is a group of its own
         if first is not None:
             key, same = _side(first), values[first["name"], first["value"]]
             if same >= PAGE.same_value and 2 * same > sides[key]:
@@ -124,7 +128,7 @@ def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[li
 
 
 def _without_gaps(rows: list[Outlier], firsts: dict[int, JSON]) -> list[list[Outlier]]:
-    """Rows whose numbers lie in clusters far apart, such as 13 to 17 and 60 to 69, in a list for each cluster."""
+    """The rows of a group, split if their values form clusters far apart, such as 13 to 17 and 60 to 69."""
     if len(rows) < 2 or firsts[rows[0].row]["kind"] == "class" or firsts[rows[0].row]["value"] is None:
         return [rows]
     ordered = sorted(rows, key=lambda row: float(firsts[row.row]["value"]))
@@ -137,7 +141,7 @@ def _without_gaps(rows: list[Outlier], firsts: dict[int, JSON]) -> list[list[Out
 
 
 def _side(first: JSON) -> tuple[Any, ...]:
-    """A column, and the label in it, or the side of what was expected that its number is on."""
+    """The name of a reason's column, with its label, or for a number whether it is above or below the expected one."""
     name, value, expected = first["name"], first["value"], first["expected"]
     if first["kind"] == "class" or value is None or expected is None:
         return name, value
@@ -145,14 +149,14 @@ def _side(first: JSON) -> tuple[Any, ...]:
 
 
 def ranges_of(rows: list[int]) -> list[list[int]]:
-    """Row numbers with neighbours joined: 4, 5, 6, 9 become [4, 6], [9, 9]."""
+    """Row numbers as ranges: 4, 5, 6, 9 become [4, 6], [9, 9]."""
     ordered = sorted(rows)
     cuts = [0, *(place + 1 for place, (one, next_) in enumerate(pairwise(ordered)) if next_ > one + 1), len(ordered)]
     return [[ordered[start], ordered[stop - 1]] for start, stop in pairwise(cuts)]
 
 
 def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int, int]) -> JSON:
-    """One card: the rows of a group, with the reasons of the worst row, and the range of the others' values there."""
+    """The card of a group: a single row with all its reasons, or several with the first and its range of values."""
     worst = max(rows, key=lambda row: row.error)
     named = [dict(reason) for reason in reasons[worst.row]]
     if len(rows) > 1 and named:
@@ -178,7 +182,7 @@ def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int,
 
 
 def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list[JSON]:
-    """Rows as pictures, each with the row expected in its place."""
+    """Cards for rows as pictures, each with the expected row as a second picture."""
     view, (low, high) = data.view, data.gray_range
     expected = view.preimages(view.scores[worst])
     found = []
@@ -193,7 +197,7 @@ def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list
 
 
 def _advice(data: PageData, blamed: Counter[str]) -> JSON | None:
-    """Columns with heavy tails that make many rows odd, and for which a robust scale would help."""
+    """The heavy-tailed columns that make many rows odd, for which a robust scale would help; None without any."""
     steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
     heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
     named = [name for name in sorted(heavy) if blamed[name] >= max(1, PAGE.blamed * blamed.total())]
@@ -213,7 +217,7 @@ class _Reasons:
         self._known: dict[int, np.ndarray] = {}
 
     def of(self, rows: list[Outlier]) -> dict[int, list[JSON]]:
-        """By the number of a row, its columns: value, expected value, and share in the difference."""
+        """The reasons of each row, by its number: columns with value, expected value, and share in the difference."""
         return {row.row: self._row(row) for row in rows}
 
     def _row(self, row: Outlier) -> list[JSON]:
@@ -224,7 +228,7 @@ class _Reasons:
                 break
             raw = self._values(column, at)[0]
             value, expected = cell(raw), cell(row.expected[column])
-            if value != expected and not self._is_common(column, raw):  # a class can have the same label
+            if value != expected and not self._is_common(column, raw):  # for a class, x' may have the same label as x
                 about = {"name": reader.names[column], "kind": reader.kinds[column], "share": cell(row.shares[column])}
                 found.append({**about, "value": value, "expected": expected})
         return found
@@ -235,7 +239,7 @@ class _Reasons:
         return self.view.encoded_rows(rows)[:, column]
 
     def _is_common(self, column: int, value: object) -> bool:
-        """Whether most rows have this value."""
+        """Whether most rows have this value in this column."""
         if column not in self._known:
             self._known[column] = self._values(column, self._sample)
         return bool(np.mean(self._known[column] == value) > PAGE.common_share)

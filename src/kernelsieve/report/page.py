@@ -1,4 +1,4 @@
-"""The page: template, style, scripts, chart library and data put together into one text."""
+"""`report`, and the assembly of its page from template, style, scripts, chart library and data."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .monitor_page import monitor_contents, monitor_html
 from .page_data import JSON, Options, as_script
 
 SCRIPTS = ("data.js", "charts.js", "map.js", "chosen.js", "amount.js", "meaning.js", "tables.js", "start.js")
-# Vega draws thousands of points on a canvas in milliseconds and links charts by signals; vl-convert-python holds it
-# as one script of 0.9 MB that needs no network.
-SNIPPET = "window.vegaEmbed = vegaEmbed;"  # the one name that all versions of the bundle fill
+# Vega draws thousands of points on a canvas in milliseconds, and its signals link charts.  vl-convert-python contains
+# it as one script of 0.9 MB, which needs no network.
+SNIPPET = "window.vegaEmbed = vegaEmbed;"  # `vegaEmbed` is the one name that all versions of the bundle define
 DISTRIBUTION = "vl-convert-python"
 
 
@@ -39,7 +39,7 @@ class Report:
     Attributes
     ----------
     contents : dict
-        Everything that the page shows, as data.
+        The contents of the page, as data.
     """
 
     def __init__(self, contents: JSON) -> None:
@@ -47,24 +47,24 @@ class Report:
 
     @property
     def html(self) -> str:
-        """The whole page, as text."""
+        """The whole page, as HTML."""
         if self.contents.get("kind") == "monitor":
             return monitor_html(self.contents, asset("page.css"))
         return page(self.contents)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the page to one file, whole or not at all.
+        """Write the page to a file; if that fails, a file that was there before is kept.
 
         Parameters
         ----------
-        path : where to write it
+        path : name of the file
         """
         text = self.html
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page in a frame of its own, so that neither's style touches the other."""
+        """The page for a notebook, in a frame, so that the styles of page and notebook do not affect each other."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" title="{html.escape(self.contents["title"])}" '
             f'style="width:100%;height:{PAGE.notebook_height}px;border:0"></iframe>'
@@ -93,47 +93,48 @@ def report(
 ) -> Report:
     """A page that shows what a fitted model found in a table.
 
-    A map of the scores to brush and to colour, and what sets the brushed rows apart; how many components stand out
-    from chance and how many points they need; the map at narrower and wider kernels; the columns that each component
-    depends on and what changes along it; the rows that the model describes worst, and why; the support points in the
-    units of the table; and the code that makes the same model.
+    The page has a map of the scores, on which rows can be coloured, selected, and compared with all others; how many
+    components stand out from chance, and how many points they need; the map for narrower and wider kernels; the columns
+    that each component depends on, and what changes along it; the rows with the largest errors, and why; the support
+    points in the units of the table; and the code that makes the same model.
 
-    Cost: one transform of all rows, and small fits on 1,000 of them, whatever their number.
+    Cost: one transform of all rows, and small fits on at most 1,000 of them.
 
     Parameters
     ----------
     model : fitted kernel estimator, or a fitted pipeline that ends in one; or a fitted KernelMonitor
-        A monitor has a page of its own: its statistics over time, alarms with their causes, and how sure its limit is.
-        With a pipeline, X is what goes into its first step: strings, dates and missing values are shown as they are.
+        A monitor has a different page: its statistics over time, alarms with their causes, and how certain its limit
+        is.  For a pipeline, X is the input of its first step: the page shows its texts, dates and missing values.
     X : array-like, sparse matrix, or frame of pandas, polars or arrow, of shape (n_samples, n_features)
-        Rows to show, usually those the model was fitted to; a list of objects for a kernel of objects.
+        Rows to show, usually those that the model was fitted to; for a kernel of objects, a list of objects.
     title : str, optional
         Heading of the page; by default the name of the source.
     beside : array-like, mapping of name to array-like, or frame, optional
-        Further columns of the same rows that the model does not use, such as labels: to colour and to compare by.
+        Further columns of the same rows that the model does not use, such as labels.  Rows on the map can be coloured
+        by them, and selected rows are compared in them.
     image_shape : (height, width), optional
-        Rows are pictures of this shape: points, odd rows and what the components mean are then drawn as pictures.
+        Shape of the images that rows are.  Support points, odd rows and components are then drawn as images.
     max_rows : int, default=5000
-        Rows drawn, chosen at random among more; fewer where they would make the page larger than 5 MB.
+        Largest number of rows drawn, chosen at random; fewer if they would make the page larger than 5 MB.
     source : str, optional
-        Where the table came from, e.g. "sales.csv": for the heading and the code on the page.
+        Where the table came from, e.g. "sales.csv"; used in the heading and in the code on the page.
     fit_seconds : float, optional
-        How long the fit took, to be shown.
+        How long the fit took, for the facts on the page.
     random_state : int, default=0
-        Of the choice of rows, and of the small fits.
+        Seed for the choice of rows and for the small fits.
     read_options : mapping, optional
-        Keywords of `kernelsieve.read_table` with which X was read from `source`: for the code on the page.
+        Keywords of `kernelsieve.read_table` with which X was read from `source`, for the code on the page.
     model_file : str, optional
-        The file that the model was loaded from: the code on the page then loads it, in place of fitting one.
+        The file that the model was loaded from.  The code on the page then loads this file instead of fitting a model.
     weights : str, optional
-        The column of `source` whose values were the `sample_weight` of the fit: for the code on the page.
+        The column of `source` that was used as `sample_weight` in the fit, for the code on the page.
     show : callable, optional
-        The text that stands for a row that is an object; `str` by default.
+        Turns a row that is an object into the text that the page shows; `str` by default.
 
     Returns
     -------
     Report
-        Shows itself in a notebook; `save(path)` writes the page.
+        A notebook displays it; `save(path)` writes the page.
 
     Examples
     --------
@@ -158,11 +159,11 @@ def report(
 
 
 def page(contents: JSON) -> str:
-    """The page as text; whatever comes from the user's table reaches it as data or escaped.
+    """The page as HTML; texts from the user's table enter it only as data, or escaped.
 
-    Its Content-Security-Policy lets nothing run but the two scripts of the page itself, known by their digests, and
-    lets nothing be loaded or sent anywhere.  'unsafe-eval' is for Vega, which compiles the expressions of a chart:
-    interpreted, they make the slider twice as slow.
+    The Content-Security-Policy lets only the two scripts of the page run, which it identifies by their digests, and
+    nothing be loaded or sent.  'unsafe-eval' is needed for Vega, which compiles the expressions of a chart; with
+    interpreted expressions, the slider would be half as fast.
     """
     library = _script(chart_library().replace("</script", "<\\/script"))
     script = _script("\n".join(asset(name) for name in SCRIPTS))
@@ -182,7 +183,7 @@ def page(contents: JSON) -> str:
 
 
 def _script(text: str) -> str:
-    """JavaScript whose names stay its own."""
+    """JavaScript wrapped in a function, so that its names are local."""
     return f"(() => {{\n{text}\n}})();"
 
 
@@ -192,13 +193,13 @@ def _digest64(text: str) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file of the page, as text."""
+    """The text of a file in the folder `assets`."""
     return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache
 def chart_library() -> str:
-    """JavaScript that leaves `vegaEmbed` on the window."""
+    """The chart library: JavaScript that defines `window.vegaEmbed`."""
     try:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError as error:
@@ -210,7 +211,7 @@ def chart_library() -> str:
     import vl_convert
 
     script: str = vl_convert.javascript_bundle(SNIPPET)
-    with contextlib.suppress(OSError):  # a cache that cannot be written only costs two seconds for the next report
+    with contextlib.suppress(OSError):  # without a cache, the next report only takes two seconds longer
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             temporary.write_bytes(f"{_digest(script)}\n{script}".encode())
@@ -218,7 +219,7 @@ def chart_library() -> str:
 
 
 def cache_folder() -> Path:
-    """The user's cache, where the script is kept from one report to the next."""
+    """The folder for caches of this user, in which the chart library is kept from one report to the next."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -229,7 +230,7 @@ def cache_folder() -> Path:
 
 
 def _read(path: Path) -> str | None:
-    """The script of an earlier report; None if the file is missing, cut off or changed."""
+    """The chart library from the cache; None if the file is missing, incomplete or changed."""
     try:
         digest, script = path.read_bytes().decode().split("\n", 1)
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""The data of a page: the rows and columns it has room for, and arrays and texts in the form in which it holds them.
+"""The data of a page: the rows and columns that it has room for, packed in the form in which it holds them.
 
-scores    two bytes each, between the smallest and the largest
-numbers   whole ones as integers, others in single precision
-classes   a number a row, and the list of what the numbers stand for
-pictures  one byte a pixel
+scores    two bytes each, as steps between the smallest and the largest
+numbers   integers if all are whole, otherwise single precision (double for dates and extreme numbers)
+classes   an integer for each row, and the list of labels that the integers stand for
+pictures  one byte for each pixel
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Options:
     image_shape: tuple[int, int] | None = None
     source: str | None = None
     fit_seconds: float | None = None
-    read_options: Mapping[str, Any] = field(default_factory=dict)  # of `read_table`, with which X was read
-    model_file: str | None = None  # that the model was loaded from
+    read_options: Mapping[str, Any] = field(default_factory=dict)  # keywords of `read_table` with which X was read
+    model_file: str | None = None  # the file that the model was loaded from
     weights: str | None = None  # column of the source that holds the weights of the rows
-    lead: str | None = None  # a paragraph below the title
+    lead: str | None = None  # the paragraph below the title; None for the usual one
     tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
-    curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own
-    code: str | None = None  # instead of the code that makes the model
-    show: Callable[[Any], str] | None = None  # an object as text
+    curves: Mapping[str, JSON] | None = None  # by name, curves of captured shares, instead of the model's own
+    code: str | None = None  # replaces the code that makes the model
+    show: Callable[[Any], str] | None = None  # turns an object into text
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class PageData:
 
     @property
     def gray_range(self) -> tuple[float, float]:
-        """The values that pictures draw black and white."""
+        """The smallest and the largest value in pictures, which are the two ends of their gray scale."""
         sample = self.view.sample
         return float(sample.min()), float(sample.max())
 
 
 def shown_columns(data: PageData) -> list[int]:
-    """The columns of the table that the page shows: if there are many, those that matter most to the components."""
+    """The columns of the table that the page shows; if there are many, those that the components depend on most."""
     if data.pictures is not None:
         return []
     frame, reader = data.view.frame, data.reader
@@ -78,20 +78,20 @@ def shown_columns(data: PageData) -> list[int]:
 
 
 def _without_many_texts(data: PageData, places: Sequence[int]) -> list[int]:
-    """All but the surplus columns of texts."""
+    """These columns, but only the first `PAGE.max_text_columns` columns of text among them."""
     few = data.view.some_rows(PAGE.glance_rows)
     texts = [place for place in places if is_text(data.view.frame.column(place, few))]
     return [place for place in places if place not in texts[PAGE.max_text_columns :]]
 
 
 def few_beside(columns: list[Column], few: np.ndarray) -> list[Column]:
-    """The further columns that the page has room for."""
+    """The columns of `beside` that the page has room for; `few` are row numbers, by which columns are judged."""
     texts = [column.name for column in columns if is_text(Column(column.name, column.kind, column.values[few]))]
     return [column for column in columns if column.name not in texts[PAGE.max_text_columns :]][: PAGE.max_beside]
 
 
 def shown_rows(data: PageData, columns: list[int], worst: np.ndarray) -> np.ndarray:
-    """Random rows, as many as the page has room for, and the worst ones."""
+    """Numbers of the rows that the page shows: as many as it has room for, the worst ones and random others."""
     view = data.view
     few = view.some_rows(PAGE.glance_rows)
     a_row = sum(column_bytes(view.frame.column(place, few)) for place in columns) + sum(
@@ -108,20 +108,20 @@ def shown_rows(data: PageData, columns: list[int], worst: np.ndarray) -> np.ndar
 
 
 def packed(values: np.ndarray, kind: str) -> JSON:
-    """An array of numbers as base64, with its type."""
+    """An array of numbers, encoded as base64, with its type."""
     array = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
     return {"type": kind, "data": base64.b64encode(array.tobytes()).decode("ascii")}
 
 
 def packed_scores(scores: np.ndarray) -> JSON:
-    """One component's scores, to 1/65534 of their range."""
+    """The scores in one component, rounded to 1/65534 of their range."""
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
     steps = np.zeros(len(scores)) if high <= low else (scores - low) / (high - low) * PAGE.score_steps
     return {**packed(np.round(steps), "u2"), "low": low, "high": high, "steps": PAGE.score_steps}
 
 
 def packed_column(column: Column, used: bool) -> JSON:
-    """One column of the rows that are shown."""
+    """One column of the rows that are shown; `used` says whether the model uses it."""
     about = {"name": column.name, "kind": column.kind, "used": used, "missing": int(column.missing.sum())}
     if column.kind == "class":
         levels = column.levels
@@ -142,12 +142,12 @@ def packed_column(column: Column, used: bool) -> JSON:
 
 
 def is_text(column: Column) -> bool:
-    """Whether a column, judged by a few rows, holds texts that mostly differ, and not classes."""
+    """Whether a column holds texts that mostly differ, rather than a few classes."""
     return column.kind == "class" and len(column.levels) > len(column.values) / 2 > 10
 
 
 def column_bytes(column: Column) -> float:
-    """About how many bytes of the page a row of this column takes."""
+    """The approximate number of bytes that one value of this column takes on the page."""
     if column.kind == "class":
         lengths = [len(shortened(level).encode()) for level in column.levels] if is_text(column) else []
         return 4 + sum(lengths) / len(lengths) if lengths else 2.7
@@ -155,14 +155,14 @@ def column_bytes(column: Column) -> float:
 
 
 def packed_pictures(rows: np.ndarray, shape: tuple[int, int], low: float, high: float) -> JSON:
-    """Rows as pictures between black and white."""
+    """Rows as gray pictures, with `low` and `high` as the ends of the gray scale."""
     span = high - low if high > low else 1.0
     gray = np.clip(np.round((rows - low) / span * 255), 0, 255)
     return {**packed(gray, "u1"), "height": shape[0], "width": shape[1], "count": len(rows)}
 
 
 def shortened(text: str) -> str:
-    """A text that fits a cell of a table."""
+    """The text, cut off if it is too long for a cell of a table."""
     return text if len(text) <= PAGE.max_text else text[: PAGE.max_text - 1] + "…"
 
 
@@ -177,11 +177,11 @@ def cell(value: Any) -> Any:
 
 
 def cells(values: Any) -> list[Any]:
-    """Values of a small table."""
+    """Values of a small table, as `cell` gives them."""
     return [cell(value) for value in values]
 
 
 def as_script(contents: JSON) -> str:
-    """JSON for a script element, which no text in it can end."""
+    """JSON for a script element, escaped so that no text in it can end the element."""
     text = json.dumps(contents, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,9 +1,9 @@
 """What the components mean: how strongly each depends on the columns, and what changes along it.
 
 sensitivity   root mean square gradient of a score, times the column's standard deviation; the encoded columns of one
-              raw column count together
-walk          pre-images of positions along one component, with all other scores at their mean, in the units of the
-              raw columns
+              raw column are combined
+walk          pre-images of several positions along one component, with all other scores at their mean, decoded to the
+              units of the table
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from .page_data import JSON, PageData, cell, cells, packed_pictures
 
 
 def sensitivity(view: ModelView, reader: ColumnReader) -> np.ndarray | None:
-    """How far one standard deviation of a column moves each score, (M, n_columns); None without gradients."""
+    """How far a standard deviation of each column moves each score, (M, n_columns); None without gradients."""
     if view.of_objects:
         return None
     rows = view.encoded_rows(view.some_rows(PAGE.gradient_rows))
     try:
         with quietly():
             encoded = np.asarray(view.model.sensitivity(rows))
-    except (TypeError, AttributeError):  # a callable kernel
+    except (TypeError, AttributeError):  # a callable kernel has no gradients
         return None
     return np.sqrt(reader.by_column(encoded**2))
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Rows along one component, in the units of the table."""
+    """Pre-images of several positions along one component."""
 
-    positions: np.ndarray  # (n_steps,) scores
-    rows: np.ndarray  # (n_steps, n_encoded)
-    moved: np.ndarray  # (n_columns,) how far each column moves, in its standard deviations
-    values: list[np.ndarray]  # for each column
+    positions: np.ndarray  # (n_steps,) scores in that component
+    rows: np.ndarray  # (n_steps, n_encoded) the pre-images, as encoded rows
+    moved: np.ndarray  # (n_columns,) how far each column moves, in units of its standard deviation
+    values: list[np.ndarray]  # for each column, its decoded values (n_steps,)
 
 
 def walks(view: ModelView, reader: ColumnReader) -> list[Walk]:
-    """A walk along each of the leading components; none if the kernel has no pre-images."""
+    """A walk along each of the leading components; empty if the kernel has no pre-images."""
     if view.of_objects:
         return []
     spread = np.sqrt(reader.by_column(np.var(view.sample, axis=0)))
@@ -61,7 +61,7 @@ def walks(view: ModelView, reader: ColumnReader) -> list[Walk]:
 
 
 def sensitivity_section(data: PageData) -> JSON:
-    """Sensitivity and walks, as tables or as pictures."""
+    """The section about the components: sensitivities and walks, as tables or as pictures."""
     reader, found, measured = data.reader, walks(data.view, data.reader), data.sensitivity
     shown: JSON = {"sensitivity": None, "walks": []}
     if data.pictures is not None:
@@ -107,7 +107,7 @@ def _in_pictures(data: PageData, found: list[Walk]) -> JSON:
 
 
 def _returns(data: PageData) -> JSON | None:
-    """A few rows, one of each class if classes are known, each followed by its reconstruction from its scores."""
+    """Pictures of a few rows (one of each class if classes are known), each followed by its reconstruction."""
     view = data.view
     rows = view.some_rows(PAGE.n_returns)
     classes = [column for column in data.beside if column.kind == "class" and len(column.levels) <= PAGE.n_returns]

@@ -1,4 +1,4 @@
-// How much: components that stand out, points that they take, and the widths that were tried.
+// Section "How much": components that stand out from chance, the points that they need, and other kernel widths.
 
 function chartBlock(id, title, text, note) {
   return el("div", {}, el("h3", {}, title), el("p", { class: "soft" }, text), el("div", { class: "chart", id }), note ? el("p", { class: "note" }, note) : null);

@@ -1,6 +1,6 @@
-// Charts: Vega-Lite specifications, drawn by Vega in the page's own colours, and drawn again when those change.
+// Draws Vega-Lite specifications with Vega in the colours of the page, and draws them again when these change.
 
-const drawn = new Map(); // id of an element -> { make, renderer, view, after }
+const drawn = new Map(); // id of an element -> { make, options, view }
 const tip = document.body.appendChild(el("div", { class: "tip", role: "status" }));
 
 function color(name) {
@@ -25,10 +25,11 @@ function config() {
   };
 }
 
-// Names that specifications may call: values that lie in arrays of this page, not in the chart's data.
+// Functions that specifications may call, to read values from arrays of this page that are not in the chart's data.
 const functions = {};
 
-// make() gives a specification, options.change(compiled) alters what it became, options.after(view) may listen to it.
+// Draw a chart in the element `id`.  make() returns a specification, options.change alters the compiled chart, and
+// options.after may add listeners to the view.
 async function draw(id, make, options = {}) {
   drawn.get(id)?.view?.finalize();
   const { view } = await vegaEmbed(document.getElementById(id), { width: "container", autosize: { type: "fit-x", contains: "padding" }, ...make() }, {
@@ -45,7 +46,7 @@ function tipOf(value) {
   return value.row !== undefined ? rowTip(value.row) : [Object.entries(value).map(pair => pair.join(": ").replace(/^ +: /, "")).join("\n")];
 }
 
-// In other colours: when the reader's setting changes, and for paper.
+// Draw all charts again with other colours: when the reader switches between light and dark, and for printing.
 async function redraw() {
   for (const [id, { make, options }] of [...drawn]) await draw(id, make, options);
   recolor();

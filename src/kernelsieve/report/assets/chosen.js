@@ -1,15 +1,16 @@
-// Chosen rows against all others: the distribution of every column inside and outside, those that differ most first.
+// Compares the chosen rows with all others: the distributions of every column, those that differ most first.
 
 const BINS = 18;
-const TELLING = 0.05; // a smaller difference, or share of the variance, is not worth a word
+const TELLING = 0.05; // smaller differences, and smaller shares of the variance, are not mentioned
 const MAX_CELLS = 12;
 const MAX_LEVELS_SHOWN = 5;
 const MAX_TABLE_ROWS = 50;
-const SOME_PICTURES = 40; // shown while none is chosen
+const SOME_PICTURES = 40; // number of pictures shown while no rows are chosen
 let allCells = false;
 
-// Counts of a column inside and outside the choice, and how far apart the two are: for classes half the sum of the
-// differences of their shares, for numbers the largest difference of the cumulated shares (Kolmogorov and Smirnov's).
+// The counts of a column's values among the chosen rows and among the others, and the distance between the two
+// distributions: for classes half the sum of the absolute differences of their shares, for numbers the largest
+// difference of the cumulative shares (the Kolmogorov-Smirnov statistic).
 function compared(column) {
   const n = column.kind === "class" ? Math.max(1, column.levels.length) : BINS;
   const [low, high] = column.kind === "class" ? [0, 1] : rangeOf(column);
@@ -88,7 +89,7 @@ function cellOf(found) {
 }
 
 const end = (column, value) => (column.kind === "date" ? date(value).slice(0, 10) : written(column.kind, value, 3));
-// Whether values lie outside the bars: the first and the last bar hold them too.
+// Whether values lie beyond an end of the histogram; its first and last bar count them, too.
 const beyond = (column, limit, side) => column.kind !== "date" && column.values.some(value => side * (value - limit) > 0);
 
 

@@ -1,6 +1,6 @@
 "use strict";
-// What the page holds, unpacked; and small helpers to write it down.  Texts of the user's table are only ever put into
-// the page as text nodes, never as markup.
+// Unpacks the data of the page, and defines helpers that write it as HTML.  Texts of the user's table enter the page
+// only as text nodes, never as markup.
 
 const contents = JSON.parse(document.getElementById("contents").textContent);
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
@@ -54,7 +54,7 @@ function fill(id, ...children) {
 }
 
 const thousands = value => value.toLocaleString("en-US");
-// Values of a table: four digits have no comma, since they may be a year.
+// An integer of a table, with commas between thousands; one of four digits has none, because it may be a year.
 const grouped = value => (value < 10000 ? String(value) : thousands(value));
 
 function number(value, digits = 4) {
@@ -77,7 +77,7 @@ function date(days) {
   return Math.abs(days - Math.round(days)) < 1e-6 ? text.slice(0, 10) : text.slice(0, 16).replace("T", " ");
 }
 
-// A value as its kind of column writes it.
+// A value as text, in the form of its kind of column.
 function written(kind, value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (kind === "class" || kind === "text") return String(value);
@@ -95,7 +95,7 @@ function ordinal(k) {
   return `${place}${ending} component`;
 }
 
-// Shares of the variance at the kernel width that the slider is at.
+// The components' shares of the variance at the kernel width that the slider shows.
 const sharesNow = () => (state.width === contents.widths.chosen ? contents.shares : contents.widths.tried[state.width].shares);
 const shareOf = k => { const share = sharesNow()[k]; return share === undefined || share === null ? null : share; };
 const componentTitle = k => ordinal(k) + (shareOf(k) === null ? "" : ` (${percent(shareOf(k))} of the variance)`);
@@ -114,7 +114,7 @@ function table(head, rows, options = {}) {
   return el("div", {}, box, cutNote(box, head.length, rows.length));
 }
 
-// A word below a table that does not fit its box.
+// A note below a table that does not fit its box: it says how to see the rest.
 function cutNote(box, nColumns, nRows) {
   const note = el("p", { class: "note", hidden: "" });
   const tell = () => {
@@ -126,7 +126,7 @@ function cutNote(box, nColumns, nRows) {
   return note;
 }
 
-// A row or a support point as a picture, dark where its values are large.
+// A row or a support point as a picture, in which large values are dark.
 function picture(packed, place, pixels, size) {
   const canvas = el("canvas", { width: packed.width, height: packed.height, style: `width:${size}px;height:${size * packed.height / packed.width}px` });
   const context = canvas.getContext("2d");

@@ -1,14 +1,14 @@
-// The map: two components of every row shown, coloured by a column, at one width of the kernel.
-// Positions and colours lie in arrays that the chart reads through functions; a changed "tick" makes it read again.
+// The map: the scores of all shown rows in two components, coloured by a column, at one width of the kernel.
+// The chart reads positions and colours from arrays, through functions; changing its signal "tick" makes it read again.
 
 const state = { x: 0, y: Math.min(1, contents.n_components - 1), width: contents.widths.chosen, column: null, tick: 0 };
 const colorColumns = [...columns.filter(column => column.kind !== "text"), ERROR_COLUMN];
 const chosen = new Uint8Array(nShown);
 let nChosen = 0;
 let rowColors = new Array(nShown).fill("#000");
-let classes = null; // of the colours: what each stands for
-const MAX_TIP = 8; // columns in the note beside the pointer
-const DENSE = 3000; // rows from which points are drawn smaller
+let classes = null; // the labels that the colours stand for; null if rows are not coloured by a class
+const MAX_TIP = 8; // number of columns in the note beside the pointer
+const DENSE = 3000; // with more rows than this, markers are smaller
 
 function scoresOf(component) {
   const side = widthScores[state.width];
@@ -18,7 +18,7 @@ function scoresOf(component) {
 let across = scoresOf(state.x);
 let up = scoresOf(state.y);
 const single = contents.n_components === 1;
-// With one component rows are spread at random upwards, so that they can be told apart.
+// With a single component, the vertical position of a row is random, so that rows can be told apart.
 const spread = Float32Array.from({ length: nShown }, (_, i) => ((Math.imul(i + 1, 2654435761) >>> 0) / 4294967296));
 
 functions.mapX = i => across[i];
@@ -56,7 +56,7 @@ function mapSpecification() {
   };
 }
 
-// Titles of the axes follow the components that are chosen.
+// Makes the axis titles signals, so that they can change with the components without drawing the map again.
 function titlesBySignal(compiled) {
   for (const name of ["x", "y"]) {
     compiled.signals.push({ name: `title_${name}`, value: componentTitle(state[name]) });
@@ -71,7 +71,7 @@ function titlesBySignal(compiled) {
 let mapView = null;
 let pending = null;
 let lastPress = -Infinity; // when the reader last pressed or let go of the map
-let lastMove = -Infinity; // when rows last moved on it
+let lastMove = -Infinity; // when the rows last moved on the map
 
 function drawMap() {
   return draw("map-chart", mapSpecification, {
@@ -81,7 +81,7 @@ function drawMap() {
       for (const name of ["pointerdown", "pointerup"]) view.addEventListener(name, () => { lastPress = performance.now(); });
       view.addEventListener("click", () => { if (nChosen && !brushIsDrawn()) choose(() => false); });
       view.addSignalListener("brush", (_, region) => {
-        // without a press since the rows moved it is not the reader who changed the region
+        // If the reader has not pressed since the rows last moved, the page itself changed the region.
         if (lastPress < lastMove) return;
         pending = region;
         requestAnimationFrame(() => { if (pending !== null) { const last = pending; pending = null; chooseRegion(last); } });
@@ -105,7 +105,7 @@ function chooseRegion(region) {
   choose(i => within(across[i], left, right) && (single || within(up[i], low, high)));
 }
 
-// The rows that the rest of the page compares with the others.
+// Choose the rows that pass a test; the rest of the page then compares them with the others.
 function choose(test) {
   nChosen = 0;
   for (let i = 0; i < nShown; i++) nChosen += chosen[i] = test(i) ? 1 : 0;
@@ -118,7 +118,7 @@ function brushIsDrawn() {
   return from !== to;
 }
 
-// The rectangle goes, the rows that were in it stay chosen: one sees where they lie now.
+// Remove the rectangle of the brush.  The rows that were in it stay chosen, so the reader sees where they move.
 function hideBrush() {
   lastMove = performance.now();
   if (brushIsDrawn()) mapView.signal("brush_x", [0, 0]).run();
@@ -153,7 +153,7 @@ function recolor() {
   fill("map-legend", legend());
 }
 
-// Viridis, without its darkest end on dark pages and without its lightest on white ones.
+// The colour scale viridis, without its darkest end on dark pages and without its lightest end on white ones.
 const VIRIDIS = [[68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37]];
 
 function colorRamp() {
@@ -164,7 +164,7 @@ function colorRamp() {
   });
 }
 
-// The middle 98 % of a column: a few far values shall not leave all others in one colour.
+// The range of the middle 98 % of a column's values: otherwise a few far values would give all others one colour.
 function rangeOf(column) {
   if (column.range) return column.range;
   const values = Float64Array.from(column.values).filter(Number.isFinite).sort();
@@ -202,8 +202,8 @@ function chooser(text, id, options, selected, onchange) {
   return el("label", {}, el("span", {}, text), select);
 }
 
-// Share of the variance on the map that lies between the classes of a column, or between ranges of its numbers, less what
-// so many classes would have by chance.
+// The share of the variance on the map that lies between the classes of a column, or between ranges of its numbers,
+// corrected for the share that as many random classes would have.
 function separation(column) {
   const [low, high] = column.kind === "class" ? [0, column.levels.length] : rangeOf(column);
   const parts = column.kind === "class" ? column.levels.length : BINS;
@@ -221,9 +221,10 @@ function separation(column) {
   return squares > about && free > 0 ? 1 - (squares - between) / (squares - about) * (n - 1) / free : 0;
 }
 
-// The column that the map separates best: of the classes, then the numbers, that the model does not use; then of its own.
+// The column to colour by at first: the one that the map separates best, among classes that the model does not use,
+// else among all columns that it does not use, else among all classes, else among all columns.
 function firstColor() {
-  const counts = column => column.whole && new Set(column.values).size === nShown; // numbers of the rows: no row is like another
+  const counts = column => column.whole && new Set(column.values).size === nShown; // a different integer in every row: row numbers
   const few = column => (column.kind === "class" ? column.levels.length > 1 && column.levels.length <= 30 : !counts(column));
   const classed = column => column.kind === "class";
   for (const [pool, least] of [[column => !column.used && classed(column), -1], [column => !column.used, TELLING], [classed, TELLING], [() => true, TELLING]]) {
@@ -236,7 +237,7 @@ function firstColor() {
 
 const componentNames = () => ownScores.map((_, k) => ordinal(k) + (shareOf(k) ? ` · ${percent(shareOf(k))}` : ""));
 
-// The menus say shares at the width that is shown.
+// Update the components' names in the menus, which include the shares of variance at the width that is shown.
 function renameComponents() {
   const names = componentNames();
   for (const id of ["axis-x", "axis-y"]) Array.from(document.getElementById(id)?.options ?? []).forEach((option, k) => { option.textContent = names[k]; });

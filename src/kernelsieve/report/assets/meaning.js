@@ -1,4 +1,4 @@
-// What the components mean: the columns each listens to, and what changes along it.
+// Section "What the components mean": the columns that each depends on, and what changes along it.
 
 const MAX_LISTENED = 25;
 
@@ -65,7 +65,7 @@ function showWalk(k) {
   const most = Math.max(...walk.columns.map(column => column.moved), 1e-9);
   const rows = walk.columns.flatMap(column => {
     const texts = [0, half, last].map(place => written(column.kind, column.values[place], 3));
-    if (new Set(texts).size === 1) return []; // only the chances of other labels, or digits that are not shown, move
+    if (new Set(texts).size === 1) return []; // nothing changes in the digits shown
     const days = column.kind === "date" && new Set(texts.map(text => text.slice(0, 10))).size > 1;
     const [from, middleValue, to] = days ? texts.map(text => text.slice(0, 10)) : texts;
     const meter = el("span", {}, el("span", { class: "meter", style: `width:${(4 * column.moved / most).toFixed(2)}rem` }), number(column.moved, 2));
@@ -80,7 +80,7 @@ function listeningPictures() {
   return [el("h3", {}, "Which pixels each component listens to"), el("p", { class: "soft" }, "The stronger the mark, the further a change of that pixel by its usual amount moves the score."), el("div", { class: "pictures" }, shown)];
 }
 
-// Rows, and below each what its scores stand for: pictures lie in pairs.
+// Pictures of rows, and below each the reconstruction from its scores; the two follow each other in the data.
 function returnPictures() {
   const packed = contents.returns, pixels = unpack(packed), size = pictureSize(packed);
   const pair = first => el("div", { class: "pair" }, picture(packed, first, pixels, size), picture(packed, first + 1, pixels, size));

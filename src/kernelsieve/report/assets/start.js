@@ -1,4 +1,4 @@
-// The head of the page, then every section.
+// Fills the head of the page, then all its sections.
 
 function startHead() {
   const fact = (value, text) => el("li", {}, el("b", {}, value), text);

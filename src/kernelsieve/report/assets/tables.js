@@ -1,4 +1,4 @@
-// What is odd, the support points, and how the model was made.
+// Sections "What is odd", "The support points" and "How it was made".
 
 function startOdd() {
   const odd = contents.odd, cards = odd.cards;
