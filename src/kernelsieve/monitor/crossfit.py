@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SAMPLE_WINDOWS = 20_000  # enough for a limit: with a false alarm rate of 1 %, 200 windows lie above it
 CELL_ROWS = 256  # consecutive rows that are sampled together if lags or smoothing connect neighbouring rows
-CHECKED_POINTS = 500  # a user's kernel is checked for positive semi-definiteness on the gram of at most so many points
+CHECKED_POINTS = 500  # at most this many points are used to check that a user's kernel is positive semi-definite
 CELL_MEMORIES = 20  # least length of a cell, in memories (1 / weight) of smoothing, so that its start has no effect
 
 

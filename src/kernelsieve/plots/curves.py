@@ -29,7 +29,7 @@ from .style import (
     tidy,
 )
 
-CURVE_ROWS = 5000  # captured variance is measured on at most so many rows, which gives shares to about .001
+CURVE_ROWS = 5000  # captured variance is measured on at most this many rows, which gives shares to about .001
 OWN_NAMES = {"optimized": "moved freely", "uniform": "rows at random"}
 
 

@@ -29,7 +29,7 @@ from .style import (
     tidy,
 )
 
-MAX_CLASSES = len(COLORS)  # if labels are more than so many different numbers, they are drawn on a colour scale
+MAX_CLASSES = len(COLORS)  # labels that are more different numbers than this are drawn on a colour scale
 OTHER_COLOR = "#BBBBBB"  # colour of rows whose class is missing, or has no colour of its own
 MOST_NAMED = 20  # largest number of columns in the heat map if they have names: more names would not be legible
 MARKED_ROWS = 2000  # with more rows, all classes have the same marker and differ only by colour
@@ -56,7 +56,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     """
     fitted_itself(model, "contours", "support_vectors_", "explained_variance_ratio_")
     component = check_component(component, len(model.explained_variance_ratio_))
-    resolution = whole_number("resolution", resolution, 2, 5000)  # 25 million scores
+    resolution = whole_number("resolution", resolution, 2, 5000)  # at most 25 million scores
     if model.n_features_in_ != 2:
         raise ValueError(
             f"contours needs a model of 2 features, this one has {model.n_features_in_}: "

@@ -45,7 +45,7 @@ from .page_data import (
 from .sensitivity import sensitivity, sensitivity_section
 
 COLUMN = "object"  # name of the only column, in a page of objects
-ROWS_A_POINT = 10  # so many rows for each point are compared with all points, to count the rows nearest to each point
+ROWS_A_POINT = 10  # rows per point in the sample that shows how many rows are nearest to each point
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class PageLimits:
     scree_rows: int = 200  # rows of the scree plot
     n_shuffles: int = 19  # number of times that all columns are shuffled
     shuffled_band: tuple[float, float] = (0.05, 0.95)  # quantiles of the shuffles that bound the band
-    min_scree: int = 10  # components in the scree plot, if there are so many
+    min_scree: int = 10  # components in the scree plot: at least this many if they exist, at most `max_scree`
     max_scree: int = 20
     sizes: tuple[float, ...] = (0.5, 0.75, 1.5, 2.0, 4.0)  # numbers of points to try, as multiples of the model's own
     more_sizes: tuple[float, ...] = (2.0,)  # the same if `fit` has already tried several numbers of points
@@ -65,7 +65,7 @@ class PageLimits:
     min_reason: float = 0.03  # a column with a smaller share is not named, unless it is the first
     common_share: float = 0.5  # a value that more than this share of the rows has is not a reason
     common_rows: int = 1000  # rows by which that share is estimated
-    same_value: int = 3  # so many odd rows with one value get their own card, if most rows of their group have it
+    same_value: int = 3  # at least this many odd rows with one value get their own card, if they are most of a group
     value_gap: float = 0.6  # a group is split at a gap wider than this share of the range of its values
     max_ranges: int = 8  # ranges of row numbers on a card
     blamed: float = 0.05  # a heavy-tailed column that makes this share of the explained rows odd is worth advice

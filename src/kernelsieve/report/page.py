@@ -179,7 +179,7 @@ def page(contents: JSON) -> str:
         contents=as_script(contents),
         script=script,
     )
-    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
+    return text.encode("utf-8", "replace").decode()  # an unpaired surrogate cannot be written to a file
 
 
 def _script(text: str) -> str:

@@ -46,7 +46,7 @@ class Block:
     """Some rows of a table."""
 
     names: tuple[str, ...]
-    kinds: tuple[str, ...]  # of each column: one of the five above
+    kinds: tuple[str, ...]  # for each column, one of the five kinds above
     integers: tuple[bool, ...]  # of each column: whether its type in the table is an integer
     numbers: np.ndarray  # (n_rows, n): the n columns of numbers, booleans and dates, in the order of the table
     texts: dict[int, Texts]  # the columns of text, by column number
@@ -245,7 +245,7 @@ def texts_of(values: Iterable[Any]) -> Texts:
     numbers: dict[Any, int] = {}
     try:
         raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
-    except TypeError as error:  # lists, dicts, sets, arrays
+    except TypeError as error:  # a cell holds a list, dict, set or array
         raise ValueError(
             f"a cell of a text column holds something else ({error}): give text, a number or a date in every cell"
         ) from None

@@ -170,7 +170,7 @@ def _listed(X: Any) -> list[Any]:
         X = X[X.columns[0]]
     X = on_host(X) if is_foreign(X) else X
     if isinstance(X, np.ndarray) and X.ndim > 1:
-        return list(X)  # the objects are the slices of the array: series, or tables
+        return list(X)  # the objects are slices along the first axis, such as series or tables
     if hasattr(X, "tolist"):
         return list(X.tolist())
     if hasattr(X, "to_list"):

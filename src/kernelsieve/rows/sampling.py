@@ -193,7 +193,7 @@ def row_keys(rows: Array) -> Iterator[bytes]:
         yield from (repr(key_of(one)).encode() for one in rows[:, 0])
         return
     if not scipy.sparse.issparse(rows):
-        values = to_numpy(finite(rows)) + 0.0  # -0.0 becomes 0.0
+        values = to_numpy(finite(rows)) + 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
         yield from (blake2b(row).digest() for row in np.ascontiguousarray(values))
         return
     canonical = rows.tocsr(copy=True)
@@ -254,7 +254,7 @@ def short_side(X: np.ndarray, *, about_origin: bool) -> ShortSide | None:
 
 
 DRAWN_AT_ONCE = 4096  # how many rows to keep are drawn in one vectorised step
-NO_ROW = 2.0**60  # stands for any larger row number; no stream has so many rows
+NO_ROW = 2.0**60  # stands for any larger row number; no stream is this long
 
 
 class SkipSample:

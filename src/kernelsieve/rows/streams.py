@@ -87,7 +87,7 @@ class StreamRows(Rows):
         assert self._kind is not None
         return self._kind
 
-    # A pass.
+    # Methods that make a pass over the blocks.
 
     def blocks(self, *, ahead: bool = True) -> Iterator[tuple[int, Array]]:
         """One pass over checked blocks, each given with the number of its first row."""
@@ -190,7 +190,7 @@ class StreamRows(Rows):
                 "rows"
             )
 
-    # The methods of `Rows`.
+    # Methods declared by `Rows`.
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         if self._n_samples == 0:

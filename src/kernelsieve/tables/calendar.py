@@ -38,7 +38,7 @@ CALENDAR_NAMES = {
     "weekday": (re.compile(r"weekday|wday|dow|day[ _]?of[ _]?week", re.I), 0, 7),
 }
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
-FEWEST_PARTS = 2  # year and month
+FEWEST_PARTS = 2  # a date needs at least a year and a month
 DAYS_A_UNIT = {"hour": 1 / 24, "minute": 1 / 1440, "second": 1 / 86_400}
 # The column to which a part of a joined date is credited: the first of these that exists.
 CREDITED = {TIME: ("year",), SEASON: ("month",), WEEKDAY: ("day", "month"), HOUR: ("hour", "day")}

@@ -61,8 +61,8 @@ EUROPEAN = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$"
 COMMA_CELL = re.compile(rb"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 POINT_CELL = re.compile(rb"[+-]?\d+\.\d+")
 GROUPED_CELL = re.compile(rb"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
-HEAD_BYTES = 2**16  # the dialect of a file is recognised from so many bytes at its head
-MIN_NUMBERS = 5  # in a column with so many distinct numbers and a single word, the word may stand for a missing value
+HEAD_BYTES = 2**16  # bytes at the head of a file, from which its dialect is recognised
+MIN_NUMBERS = 5  # if a column has at least 5 distinct numbers and one word, the word may stand for a missing value
 
 
 class CsvError(ValueError):

@@ -194,7 +194,7 @@ COUNTER_LEVELS = 10  # a column that only rises, or only falls, is a counter if 
 COUNTER = "a counter: it only rises, or only falls, from row to row"
 DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
 MANY_NUMBERS = 300  # at least this many consecutive numbers, each occurring once, number the rows; fewer may be years
-HEAVY_REACH = 2.0  # if all of eight or more values are within so many standard deviations, no column is heavy-tailed
+HEAVY_REACH = 2.0  # a column of eight or more values within this many standard deviations has no heavy tail
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
 
