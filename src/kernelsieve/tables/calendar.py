@@ -151,7 +151,7 @@ def date_circles(days: np.ndarray) -> list[str]:
     span = float(days.max() - days.min())
     found = []
     for name, period in DATE_PERIODS.items():
-        # Rows of one whole period end shortly before they would have covered it, so 1/24 of it may be missing.
+        # Rows of exactly one period span a little less than it: hourly rows of a day span 23 of its 24 hours.
         goes_round = span >= period * (1 - 1 / 24)
         positions = np.unique(np.floor(days % period * (24 if period <= 1 else 1)))
         if goes_round and len(positions) >= FEW_POSITIONS and not (name == WEEKDAY and _monthly(days)):
