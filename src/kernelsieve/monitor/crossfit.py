@@ -266,8 +266,8 @@ def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | N
         )
     if smoothing is None and spe.value >= found.detector.farthest:
         return (
-            f"a row unlike all others would not alarm: its SPE is {found.detector.farthest:.4g}, and the limit, of "
-            f"held-out rows that are unlike the others too, {spe.value:.4g}. Give more rows, or a smaller gamma"
+            f"a row unlike all others would not alarm: its SPE is {found.detector.farthest:.4g}, and the limit is "
+            f"{spe.value:.4g}, because held-out rows are unlike the others, too. Give more rows, or a smaller gamma"
         )
     if spe.rate > rate:
         return (
@@ -276,7 +276,7 @@ def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | N
         )
     if spe.n_effective * rate < 1:
         return (
-            f"SPE of neighbouring held-out rows is so alike that {n_rows} of them count as "
+            f"SPE of neighbouring held-out rows is so similar that {n_rows} of them count as "
             f"{max(1, round(spe.n_effective))}, too few for false_alarm_rate={rate}: the true rate may be anything "
             f"from {low:.2g} to {high:.2g}. Give more rows{', or less smoothing' if smoothing else ''}"
         )

@@ -413,7 +413,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             raise error("the encoder of the monitor in the file does not fit its table")
         whole = tail is None or tail.shape[1] == self._width
         if not whole or not all(isinstance(one, bool) for one in self._live.recent):
-            raise error("the monitor in the file does not know its last rows")
+            raise error("the last rows that the monitor in the file has kept do not fit it")
         if set(self.limits_) != {"spe", "t2"} or not all(isinstance(v, float) for v in self.limits_.values()):
             raise error("the monitor in the file has no limits")
 

@@ -234,7 +234,7 @@ def check_spread(rows: Array) -> None:
         wider = " or give float64" if itemsize(rows) == 4 else ""
         raise ScaleError(
             column,
-            f"{what} {largest:.3g} and no other by more, whose square is too small to compute with: scale "
+            f"{what} {largest:.3g}, no other column by more, and its square is too small to compute with: scale "
             f"the columns{wider}",
         )
 

@@ -163,7 +163,7 @@ def _listed(X: Any) -> list[Any]:
     # A set is not accepted, because its order is arbitrary, nor a sparse matrix, whose __len__ raises.
     listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__")) and not issparse(X)
     if isinstance(X, str | bytes | dict) or not listed:
-        raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them, in an order")
+        raise TypeError(f"X is {shown(X)}: a kernel of objects needs them in a list, or another sequence")
     if hasattr(X, "columns"):  # of several columns, it would be a guess which one holds the objects
         if len(X.columns) != 1:
             raise ValueError(f"X is a frame of {len(X.columns)} columns: give the column that holds the objects")

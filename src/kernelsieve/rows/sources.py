@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 BLOCK_BYTES = 2**25  # size of the rows read at once, unless `batch_size` sets their number
-PARQUET_BUFFER = 2**16  # bytes of a column read at once; without a buffer, pyarrow reads a column's whole row group
+PARQUET_BUFFER = 2**16  # bytes of a column read at once; without it, pyarrow reads all of a column in a row group
 
 
 Advance = Callable[[int], None]  # called after each block with its number of rows
@@ -74,8 +74,8 @@ def _loader_stream(loader: Any) -> Stream:
         for batch in loader:
             if isinstance(batch, Mapping):
                 raise TypeError(
-                    f"a batch of the DataLoader is a dict of {', '.join(map(repr, batch))}, and rows are a tensor, or "
-                    "the first of a tuple: give a function that yields the tensor of each batch"
+                    f"a batch of the DataLoader is a dict of {', '.join(map(repr, batch))}, but must be a tensor "
+                    "of rows, or a tuple that begins with one: give a function that yields the tensor of each batch"
                 )
             yield batch[0] if isinstance(batch, list | tuple) else batch
 

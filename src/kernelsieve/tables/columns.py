@@ -110,7 +110,7 @@ def _warn_far(encoder: Any, encoded: np.ndarray) -> None:
         for name in [name for (j, name), out in columns if out and encoder.kinds_[j] in (NUMBER, DATE)]:
             warn(
                 f"column {name!r} lies more than {BEYOND:g} standard deviations from the rows of the fit in most rows: "
-                "a counter, or another unit? Scores tell little of such rows; a counter is best left out of the model"
+                "is it a counter, or in another unit? Scores say little about such rows; leave counters out"
             )
 
 
