@@ -1,1 +1,1 @@
-"""The way every fit goes: a sample, points, moments of all rows over them, components, and what they keep."""
+"""The steps that every fit shares: sample, support points, moments of all rows, components, captured ratio."""

@@ -1,23 +1,25 @@
 """component_agreement_: how closely each component matches that of exact kernel PCA.
 
-The captured ratio speaks of all components together.  For a single one, the correlation of its scores z_k with the
-scores e_k of exact kernel PCA, over the same rows with shares omega,
+The captured ratio measures all components together.  The agreement measures a single one: it is the correlation of the
+component's scores z_k with the scores e_k of exact kernel PCA, on the same rows, whose weights omega sum to one,
 
     agreement_k = |sum omega z_k e_k| / sqrt(sum omega z_k^2 sum omega e_k^2)
 
-says how well it is found.  The smallest canonical correlation between the M scores and the M exact ones (the cosine of
-the largest angle between the two subspaces) tells whether components that disagree have only traded places.
+Components of nearly equal variance may trade places, which lowers their agreement although nothing is lost.  In that
+case the smallest canonical correlation between the M scores and the M exact ones (the cosine of the largest angle
+between the two subspaces) is still near one.
 
-Exact kernel PCA of n rows is found without their n x n gram.  The exact components u of a few reference rows (500 or
-more) are close to those of all rows; with C the covariance of all n rows in feature space, Rayleigh-Ritz gives u'Cu =
-diag(mu) and scores e.  A step of subspace iteration, one pass over the kernel values of all pairs of rows, none of
-which is stored, adds the directions that the reference rows did not show,
+Exact kernel PCA of n rows is computed without their n x n gram.  The exact components u of a few reference rows (500
+or more) are close to those of all rows.  With C the covariance of all n rows in feature space, the Rayleigh-Ritz method
+gives u'Cu = diag(mu) and scores e.  A step of subspace iteration then adds the directions that the reference rows did
+not show.  It takes one pass over the kernel values of all pairs of rows, and stores none of them:
 
     r = Cu - u diag(mu),      scores of r: K_c (omega e) - e diag(mu),      r'r = e' omega K omega e - diag(mu)^2
 
-and r is orthogonal to u, so that Rayleigh-Ritz on both together is one more small eigenproblem.  Steps are taken until
-no component turns any more, at most five.  Without any step, 8 to 13 % of the components of 3,000 to 4,600 rows were
-off by more than .02, one of them by .85; with them none of 4,902 was off by more than .003.
+r is orthogonal to u, so Rayleigh-Ritz on both together is one more small eigenproblem.  Steps are repeated until the
+components no longer change direction, at most five times.  On tables of 3,000 to 4,600 rows, the agreement of 8 to 13 %
+of the components was off by more than .02 without any step, one of them by .85.  With the steps, none of 4,902
+components was off by more than .003.
 """
 
 from __future__ import annotations
@@ -42,28 +44,30 @@ from .rowset import RowSet
 from .sample import Sample
 from .span import Points
 
-HALF = math.sqrt(0.5)  # correlation of scores that have half of their variance in common
+HALF = math.sqrt(0.5)  # two sets of scores with this correlation share half of their variance
 
 
 @dataclass(frozen=True)
 class AgreementPlan:
     """How the exact components of all rows are computed."""
 
-    # Exact components of the reference rows that the search for those of all rows starts from.
+    # Number of exact components of the reference rows that subspace iteration starts from.
     start_components: int = 20
     start_components_per_component: int = 3
     reference_rows: int = 500
     reference_rows_per_start: int = 2
-    # Numbers that the pass over all pairs of rows may compute, which takes a second or two. One kernel value costs
-    # about as much as `kernel_cost` products. If all rows would cost more, a random part of them is used.
+    # Limit on the multiplications of one pass over all pairs of rows, which keeps a pass to a second or two. One kernel
+    # value counts as `kernel_cost` multiplications. If all rows would exceed the limit, a random part of them is used.
     max_pair_work: float = 2e10
     kernel_cost: int = 50
-    dear_rows: int = 1000  # most rows under a user's function, whose values may cost anything
-    # Subspace iteration ends when every component's cosine with the last one is at least `settled`.
+    dear_rows: int = 1000  # limit on the number of rows if the kernel is a user's function, which may be slow
+    # Subspace iteration ends after `max_steps` steps, or as soon as the cosine between each component before and after
+    # a step is at least `settled`.
     max_steps: int = 5
     settled: float = 0.99
-    # components below this share of the largest variance are not told apart: they may mix
+    # Components with less than this share of the largest variance are not known separately: the solver may mix them.
     known_one_by_one: float = 1e-3
+    # At or above this canonical correlation, components that disagree have only traded places.
     same_subspace: float = 0.95
 
 
@@ -72,17 +76,17 @@ AGREEMENT = AgreementPlan()
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the components of a model are those of exact kernel PCA on the same rows."""
+    """How closely the components of a model match those of exact kernel PCA on the same rows."""
 
-    components: np.ndarray  # (M,) correlation of each component's scores with exact kernel PCA's
+    components: np.ndarray  # (M,) correlation of each component's scores with those of exact kernel PCA
     subspace: float  # smallest canonical correlation between the two sets of components
-    n_samples: int  # rows that it was measured on
+    n_samples: int  # number of rows that the agreement was measured on
 
     _file_sizes = ("M",)
     _file_layout = {"components": "float[M]", "subspace": "float", "n_samples": "count"}
 
     def warn(self) -> None:
-        """Say which components differ from those of exact kernel PCA, and what helps."""
+        """Warn of components that differ from those of exact kernel PCA, with advice."""
         poor = np.flatnonzero(self.components < HALF)
         if not len(poor):
             return
@@ -104,7 +108,7 @@ class Agreement:
 
 
 def rows_for_agreement(kernel: Kernel, n_features: int, n_components: int) -> int:
-    """The number of rows that exact kernel PCA is computed on, all of them if there are no more."""
+    """The largest number of rows that exact kernel PCA is computed on; of more rows, a random part is used."""
     if kernel.precomputed:
         n_features = 0
     elif not kernel.differentiable and kernel.definite is None:
@@ -125,15 +129,15 @@ def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_thread
 def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | None:
     """Agreement of an expansion with exact kernel PCA of all rows, which the fit has already computed.
 
-    None if these are not all rows, or if the last components have too little variance for each to be known separately:
-    the solver may have found only their sum (spectrum/top.py).
+    None if these are not all rows, or if the last components have so little variance that the solver may have mixed
+    them (spectrum/top.py), so that they are not known separately.
     """
     if not rows.is_all or not rows.exact.variances[-1] > AGREEMENT.known_one_by_one * rows.exact.variances[0]:
         return None
     exact = to_numpy(rows.targets).astype(np.float64)
     scores = to_numpy(
         replace(expansion).transform(as_float64(rows.given))
-    )  # a copy, so that the bound kernel is not kept
+    )  # a copy: the model itself keeps no bound kernel
     if rows.center:
         exact = exact - rows.shares @ exact
     return Agreement(*agreement_of_scores(scores, exact, rows.shares, center=rows.center), rows.size)
@@ -142,9 +146,9 @@ def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | No
 def agreement_of_scores(
     scores: np.ndarray, exact: np.ndarray, shares: np.ndarray, *, center: bool
 ) -> tuple[np.ndarray, float]:
-    """The correlation of each column of scores with the exact ones', and the smallest canonical correlation.
+    """Correlations of the columns of `scores` with those of `exact`, and the smallest canonical correlation.
 
-    Exact scores are uncorrelated.
+    The columns of `exact` must be uncorrelated.
     """
     root, found = np.sqrt(shares)[:, None], np.zeros(scores.shape[1])
     scores = root * (scores - shares @ scores if center else scores)
@@ -164,7 +168,7 @@ def agreement_of_scores(
 def exact_scores(
     rows: SampledRows, kernel: Kernel, n_components: int, *, center: bool, n_threads: int = 1
 ) -> np.ndarray:
-    """(n, M) scores of exact kernel PCA of these rows, which are in random order; fewer where there are fewer."""
+    """(n, M) scores of exact kernel PCA of rows in random order; fewer columns if the rank is below M."""
     points = as_float64(kernel.at(rows.X, rows.indices)[1])
     n, kernel = len(rows.indices), kernel.of_rows(len(rows.indices))
     shares = shares_of(rows.weights, n)
@@ -182,7 +186,8 @@ def exact_scores(
         weighted = shares[:, None] * scores
         before = weighted[:, :n_components]
         values, scores = _with_residuals(values, scores, scored(np.arange(n), weighted), shares)
-        turned = np.abs(np.sum(before * scores[:, : before.shape[1]], axis=0))  # scores of each have length sqrt(value)
+        # Each column of scores has length sqrt(value).
+        turned = np.abs(np.sum(before * scores[:, : before.shape[1]], axis=0))
         settled = turned >= AGREEMENT.settled * np.sqrt(
             values[: before.shape[1]] * (before**2 / shares[:, None]).sum(axis=0)
         )
@@ -192,7 +197,7 @@ def exact_scores(
 
 
 def scores_on_points(rows: SampledRows, chosen: Points, n_components: int, *, center: bool) -> np.ndarray:
-    """(n, M) scores of these rows along the best components on chosen points; fewer where there are fewer."""
+    """(n, M) scores of these rows along the best components on chosen points; fewer columns if the rank is below M."""
     shares, values = shares_of(rows.weights, len(rows.indices)), as_float64(rows.values)
     whitening = to_numpy(chosen.spectrum.whitening(RANK_TOLERANCE).matrix)
     scores = to_numpy(chosen.kernel(values, points_like(chosen.points, values))) @ whitening
@@ -218,14 +223,14 @@ def _reference(rows: SampledRows, kernel: Kernel, n_components: int, center: boo
 
 
 def _orthonormal(rows: RowSet) -> np.ndarray:
-    """Coefficients, over the rows of a set, of exact kernel PCA's components."""
+    """Coefficients of the components of exact kernel PCA of these rows, over the rows."""
     found = exact_components(rows.gram, rows.n_components, center=rows.center, weights=rows.weights, precise=True)
     real = found.variances > ROUNDING[8] * found.variances[0]
     return to_numpy(found.directions)[:, real] / np.sqrt(found.variances[real])
 
 
 def _ritz(scores: np.ndarray, shares: np.ndarray, n_most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variances of the best components among orthonormal ones with these scores, and their scores."""
+    """Variances and scores of the best components in the span of orthonormal ones, whose scores are given."""
     values, vectors = top_eigh(scores.T @ (shares[:, None] * scores), n_most)
     real = values > ROUNDING[8] * max(float(values[0]), 0.0)
     return values[real], scores @ vectors[:, real]
@@ -234,7 +239,10 @@ def _ritz(scores: np.ndarray, shares: np.ndarray, n_most: int) -> tuple[np.ndarr
 def _with_residuals(
     values: np.ndarray, scores: np.ndarray, after: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The M best components in the span of u and r: `values` and `scores` belong to u, the scores `after` to C u."""
+    """Variances and scores of the best components in the span of u and r.
+
+    `values` and `scores` are the variances and scores of u; `after` are the scores of C u.
+    """
     residual = (after - scores * values) / values
     lengths = (scores.T @ (shares[:, None] * after)) / np.outer(values, values) - np.eye(len(values))
     squares, turned = top_eigh((lengths + lengths.T) / 2)

@@ -1,46 +1,51 @@
 """captured_ratio_: how much of exact kernel PCA's variance a model keeps.
 
-Both are measured on the same evaluation rows.  Exact kernel PCA of n of the N rows fits the rows it sees better than a
-model of all N can, so the ratio r(n) is too small by an amount that goes as 1/n.  With r(n/2), the mean ratio of two
-halves of the rows, the line through both is extrapolated to 1/N:
+The captured variance of the model and that of exact kernel PCA are measured on the same evaluation rows.  Exact kernel
+PCA of n of the N rows fits these rows better than a model of all N rows can, so the measured ratio r(n) is too small by
+an amount proportional to 1/n.  With r(n/2), the mean ratio of two halves of the rows, the ratio is extrapolated
+linearly in 1/n to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-If the evaluation rows are all rows, r(n) is the truth.  Otherwise it is an estimate.  With z_i and e_i the scores of
-evaluation row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its probability
-of being drawn,
+If the evaluation rows are all rows, r(n) is exact.  Otherwise it is an estimate.  With z_i and e_i the scores of
+evaluation row i on the model's components and on those of exact kernel PCA, omega_i its weight (sum 1) and p_i the
+probability with which it was drawn,
 
     r = sum omega |z|^2 / sum omega |e|^2
     error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
 
-Rows that points were started from are explained better than other rows.  They are a larger share of the evaluation
-rows than of all N rows, so their weight is lowered accordingly.  If the points were chosen by a share of the
-evaluation rows (those of a stream are chosen by the rows it keeps), the extrapolation is shortened by that share, and
-what is left out counts as an error.
+Seeds, the rows at which moved points started, are explained better than other rows.  They are a larger share of the
+evaluation rows than of all N rows, so their weight is lowered accordingly.  If a share of the evaluation rows took part
+in choosing the points (as in a stream, whose points are chosen from the rows it keeps), the step of the extrapolation
+is shortened by that share, and the omitted part counts as an error.
 
-The pass over all rows then corrects the estimate.  It gives for all N rows what the evaluation rows only sample: the
-captured variance c, the variance elsewhere in the span, and the variance outside it.  With x_i these three for row i
-and a constant, and d_i = |e_i|^2 - |z_i|^2 / r what the model misses of row i,
+The pass over all rows then corrects the estimate.  It gives three numbers for all N rows, which the evaluation rows
+only sample: the captured variance c, the variance elsewhere in the span, and the variance outside it.  Let x_i hold the
+contributions of row i to these three, and a constant, and let d_i = |e_i|^2 - |z_i|^2 / r be what the model misses of
+row i.  Then
 
     B = argmin sum omega (d - B'x)^2,        r = c / (c / r(N) + B'(mean of x over all rows - sum omega x))
 
-as in the regression estimators of survey sampling; d - B'x replaces d in the error, and half of the correction is
-added to it.  Over 1,721 fits (21 tables, gamma from 1/16 to 4 times the median's, seven rules, from 100 rows looked at
+as in the regression estimators of survey sampling.  In the error, d - B'x replaces d, and half of the correction is
+added.  In 1,721 fits (21 tables, gamma from 1/16 to 4 times that of the median rule, seven rules, samples from 100 rows
 to the default number) this lowered the root mean square error of r from .0070 to .0048.
 
-The interval is r -+ 1.6 errors: it holds the truth at least nine times in ten.  The reported value is on its safe
-side: r itself if it is known well, less if it is not.  What all rows together leave unexplained bounds it from below.
+The interval is r -+ 1.6 errors, which contains the true ratio at least nine times in ten.  The reported value is
+conservative: r itself if the error is small, a smaller value otherwise.  A lower bound is proved by the variance of all
+rows that lies outside the span.
 
-Few rows make the interval wide.  Exact kernel PCA of one half of the evaluation rows adapts to those rows: it captures
-`own` on them, and `other` on the other half, drawn in the same way.  The share that is lost,
+With few rows the interval is wide.  Exact kernel PCA of one half of the evaluation rows adapts to those rows: it
+captures the variance `own` on them, and `other` on the other half, drawn in the same way.  The share that is lost,
 
     optimism = 1 - other / own
 
-is near zero if the rows are many for the kernel, and one if no row is like any other.  In that case a few rows say
-nothing about what exact kernel PCA of all rows would capture, and extrapolating from halves is useless.  A few rows
-with heavy tails may also hold too little of what varies: the share by which `own` and `other` disagree, either way, is
-that of the missing variance, 1 - r, by which the upper end of the interval of 100 rows is raised, and that of n rows
-by 100/n times as much.
+is near zero if there are many rows for the width of the kernel, and one if no two rows are alike.  In the latter case
+a few rows say nothing about what exact kernel PCA of all rows would capture, and extrapolating from halves is useless.
+
+Under heavy tails, a few rows may also hold too little of the variance.  Then `own` and `other` differ, in either
+direction.  So the upper end of the interval from n rows is raised by
+
+    (1 - min(own, other) / max(own, other)) min(1, 100/n) (1 - r)
 """
 
 from __future__ import annotations
@@ -66,40 +71,41 @@ from .rowset import RowSet, cross_gram_of, gram_times
 from .sample import Sample
 from .span import Points, PointSpan, Span
 
-# An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1. In 132 fits that
-# looked at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then missed the truth, and 40 without
-# this term.
+# optimism^8 is added to the error of a captured ratio: .004 for an optimism of .5, .17 for .8, 1 for 1. In 132 fits to
+# samples of 100 to 800 of 1,900 rows, under wide and narrow kernels, 11 intervals missed the truth with this term, and
+# 40 without it.
 OPTIMISM_POWER = 8
-# Rows in each half: with fewer, the halves do not show how shares of the variance depend on the number of rows.
+# Halves with fewer rows than this do not show how shares of the variance depend on the number of rows.
 LEAST_HALF = 50
-MEAN_ERRORS = 4.0  # standard errors by which the rounding of a mean is bounded
-# Half-width of the interval, and the distance of the reported value below the estimate, in standard errors; an error
-# of KNOWN_WELL is too small to lower it. Of those 1,721 intervals 95 % hold the truth (92 to 97 by width, 93 to 96 by
-# rule, 91 to 96 by rows looked at), and 1.1 % of the reported ratios are too high by more than .003.
+MEAN_ERRORS = 4.0  # the rounding error of a mean is bounded by this many standard errors
+# In standard errors: half the width of the interval, and the distance of the reported value below the estimate. The
+# first KNOWN_WELL of an error do not lower the reported value. Of the 1,721 intervals mentioned above, 95 % contain the
+# true ratio (92 to 97 % for each width, 93 to 96 % for each rule, 91 to 96 % for each number of rows), and 1.1 % of the
+# reported ratios are too high by more than .003.
 CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
-# The line to 1/N is only nearly straight: this share of the step along it counts as an error.
+# The ratio is only nearly linear in 1/n, so this share of the step of the extrapolation counts as an error.
 EXTRAPOLATION_ERROR = 0.3
-# Under narrow kernels the ratio falls short of its limit by n^-1/2 rather than 1/n: then the step to all rows is
-# 1/(2^1/2 - 1) = 2.41 times as long, and the upper end of the interval moves up by SLOWER times the step.
+# Under narrow kernels the ratio falls short of its limit by an amount proportional to n^-1/2 rather than 1/n. The step
+# to all rows is then 1/(2^1/2 - 1) = 2.41 times as long, so the upper end of the interval is raised by SLOWER steps.
 SLOWER = 1.0
-CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of it
-LEAST_FOR_CORRECTION = 40  # rows: ten for each coefficient of the regression
+CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of the correction
+LEAST_FOR_CORRECTION = 40  # rows needed for a correction: ten for each coefficient of the regression
 
 
 @dataclass(frozen=True)
 class CapturedRatio:
-    """A ratio, the way it was found, and the number of rows it was measured on."""
+    """A captured ratio, how it was measured, and on how many rows."""
 
     value: float
     kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
-    interval: tuple[float, float]  # holds the truth with 90 % confidence
-    n_directions: int  # components with a variance that is not rounding
+    interval: tuple[float, float]  # contains the true ratio with 90 % confidence
+    n_directions: int  # number of components whose variance exceeds rounding
     estimate: Estimate | None = None  # set for an estimate, which the pass over all rows may correct
 
     @classmethod
     def known(cls, value: float, kind: str, n_samples: int, n_directions: int) -> CapturedRatio:
-        """A ratio without error."""
+        """A ratio that is known without error."""
         value = min(max(value, 0.0), 1.0)
         return cls(value, kind, n_samples, (value, value), n_directions)
 
@@ -116,8 +122,10 @@ class CapturedRatio:
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high), estimate=None)
 
     def corrected(self, span: Span, expansion: KernelExpansion, captured: float) -> CapturedRatio:
-        """This ratio corrected by the pass over all rows: `captured` is the variance of the best components on the
-        span."""
+        """This ratio, corrected by the moments of all rows.
+
+        `captured` is the variance that the best components on the span capture on all rows.
+        """
         found = self
         if self.estimate is not None and isinstance(span, PointSpan) and span.signs is None:
             found = self.estimate.corrected(span, expansion, captured)
@@ -126,7 +134,7 @@ class CapturedRatio:
 
 @dataclass(frozen=True)
 class RowComponents:
-    """The best components on a basis for the rows of a set."""
+    """The components in the span of a basis that capture most variance of the rows of a set."""
 
     variances: np.ndarray  # (M,)
     vectors: Array  # (q, M), in the coordinates of the basis
@@ -134,7 +142,10 @@ class RowComponents:
 
 
 def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array | None = None) -> RowComponents:
-    """The best components for rows whose coordinates in a basis are `features`; `near` as in `spectrum.top`."""
+    """The best components for rows whose coordinates in a basis are `features`.
+
+    `near` holds approximate components, if some are known, from which the eigensolver starts.
+    """
     omega, n = like(shares, features), features.shape[0]
     mean = omega @ features if rows.center else None
 
@@ -169,18 +180,18 @@ class SeenPoints:
 
     @cached_property
     def cross_gram(self) -> Array:
-        """(n, m), k(rows, points)."""
+        """(n, m) kernel values k(rows, points)."""
         rows = as_float64(self.rows.given)
         return cross_gram_of(self.kernel, rows, points_like(self.points, rows), self.rows.n_threads)
 
     def features(self, whitening: Array) -> Array:
-        """(n, q), the rows in the basis that a whitening of the points' gram gives."""
+        """(n, q) coordinates of the rows in the basis that a whitening of the points' gram gives."""
         cross_gram = self.cross_gram
         return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), self.rows.n_threads))
 
 
 def best_on(seen: SeenPoints, chosen: Points, tolerance: float = RANK_TOLERANCE) -> tuple[Array, RowComponents]:
-    """The rows in a basis of span(phi(S)), and their best components there."""
+    """The coordinates of the rows in a basis of span(phi(S)), and the best components in that span."""
     whitening = None
     if is_large(chosen.n_support, seen.rows.n_components) and is_numpy(chosen.gram) and tolerance == RANK_TOLERANCE:
         whitening = triangular_whitening(chosen.gram)
@@ -197,7 +208,7 @@ def captured_on(rows: RowSet, chosen: Points, tolerance: float = RANK_TOLERANCE)
 
 
 def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
-    """The ratio of the best components on chosen points, `seen` by the sample's evaluation rows."""
+    """The captured ratio of the best components on chosen points; `seen` has kernel values at the rows measured on."""
     evaluation = sample.evaluation
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", evaluation.size, sample.n_components)
@@ -207,13 +218,13 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
     if sample.indefiniteness:
         rows = everything or evaluation
         cut, variances = best_cut(rows, chosen)
-        if not rows.is_all:  # the cut was chosen on these rows, so its result is measured on others
+        if not rows.is_all:  # the cut was chosen on these rows, so the ratio is measured on other rows
             rows = sample.other_rows if sample.rows.fresh is None else sample.measured_on
             variances = variances_at((cut,), rows, chosen)[0]
         return _agreed(rows, variances)
     if sample.rows.fresh is not None:
         return _ratio(seen, *best_on(seen, chosen), n_samples)
-    # points chosen by the evaluation rows explain those better than other rows
+    # Points that the evaluation rows chose explain these better than other rows, so all rows are used if affordable.
     if chosen.by_evaluation and everything is not None:
         evaluation = everything
     seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
@@ -221,10 +232,11 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *, fitted: float = 0.0) -> CapturedRatio:
-    """The ratio of a model's components, made orthonormal; `fitted` is the share of the rows that chose its points.
+    """The captured ratio of a model's components, after these have been made orthonormal.
 
-    Points fit the rows that they were chosen by better than others, and so does exact kernel PCA of these rows.  Which
-    of the two effects is larger is unknown, so the whole extrapolation counts as its own uncertainty.
+    `fitted` is the share of the measured rows that took part in choosing the points.  Points fit such rows better than
+    others, and so does exact kernel PCA.  Which of the two effects is larger is unknown, so for these rows the whole
+    step of the extrapolation counts as its error.
     """
     expansion, rows = expansion.orthonormal, sample.measured_on
     seen = SeenPoints(expansion.kernel, expansion.points, rows)
@@ -236,16 +248,16 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
-    """The ratio under an indefinite kernel, where capturing more variance than exact kernel PCA is as wrong as less."""
+    """The ratio under an indefinite kernel, for which too much variance is as wrong as too little."""
     known = CapturedRatio.known(agreement(variances, rows), "all rows", rows.size, n_real(variances))
     return known if rows.is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
 
 def components_for(share: float, rows: RowSet) -> int:
-    """Components that exact kernel PCA needs to explain a share of the total variance of all rows.
+    """The number of components that exact kernel PCA needs to explain a share of the total variance of all rows.
 
-    The components of n rows explain more of these rows than as many components explain of all N, by c/n - c/N.  The
-    constant c is measured with half of the rows, whose components explain c/n more of that half.
+    The share of n rows that their components explain is higher, by c/n - c/N, than the share of all N rows that as many
+    components explain.  The constant c is measured with halves of the n rows: there the share is higher by c/n.
     """
     explained = _shares_explained(rows.gram, rows.center, rows.weights)
     if not rows.is_all and rows.size >= 2 * LEAST_HALF:
@@ -257,21 +269,21 @@ def components_for(share: float, rows: RowSet) -> int:
 
 
 def _shares_explained(gram: Array, center: bool, weights: np.ndarray | None) -> np.ndarray:
-    """(n,) the share of the variance of n rows that their first components explain, for every number of components."""
+    """(n,) share of the variance of n rows that their first 1, 2, ..., n components explain."""
     whole = exact_components(gram, int(gram.shape[0]), center=center, weights=weights, precise=True)
     return np.cumsum(whole.variances) / whole.variances.sum()
 
 
 def carriers(sample: Sample) -> float:
-    """The effective number of rows that carry the components' variance: that many equal rows would vary the sum as
-    much.
+    """The effective number of rows that carry the variance of the components.
 
-    With |e_i|^2 the squared score of evaluation row i, w_i its weight and p_i its chance of being one of them,
+    A sum over that many rows of equal contributions would vary as much as the sum over these rows.  With |e_i|^2 the
+    squared score of evaluation row i, w_i its weight and p_i its chance of being an evaluation row,
 
         carriers = (sum_i w_i |e_i|^2 / p_i)^2 / sum_i n_i (w_i |e_i|^2 / n_i)^2 / p_i
 
-    where n_i is the number of rows that row i stands for: 1, or w_i if the weights are counts of copies, as multiples
-    of the smallest: a table that is concatenated with itself gives the same number.
+    where n_i is the number of copies of row i: w_i divided by the smallest weight if all weights are whole numbers,
+    otherwise 1.  So a table that is concatenated with itself gives the same number.
     """
     rows, counts = sample.evaluation, sample.rows.counts
     squares = rows.exact_squares
@@ -282,10 +294,11 @@ def carriers(sample: Sample) -> float:
 
 
 def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
-    """Squared length of the mean feature's part outside a span, by which the total variance is smaller.
+    """Squared length of the part of the mean feature that lies outside a span.
 
-    The mean over pairs of different rows estimates the squared length without bias, in feature space and in the span
-    alike; the difference is the part outside.  If the rows are all rows, it is exact.
+    The total variance is smaller by this amount than the mean squared distance to the mean's projection on the span.
+    The mean of k(x, y) over pairs of different rows estimates the squared length of the mean without bias, and so does
+    the mean of f(x)'f(y) for its projection; their difference is the part outside.  For all rows it is exact.
     """
     if not span.center or indefinite or not isinstance(span, PointSpan):
         return 0.0
@@ -304,7 +317,8 @@ def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
             )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
-    # The mean of n^2 float32 kernel values is off by this much; it is better to find too little outside than too much.
+    # The last term bounds the rounding error of the mean of n^2 float32 kernel values. It is subtracted, because too
+    # small a result does less harm than too large a one.
     outside = whole - part - MEAN_ERRORS * rows.rounding * span.mean_length / rows.size
     return min(outside, max(spare, 0.0)) if outside > rows.rounding * whole else 0.0
 
@@ -320,7 +334,7 @@ def _ratio(
 ) -> CapturedRatio:
     rows, values = seen.rows, found.variances
     rows.check_apart(rows.exact.captured)
-    # positive on these rows, but perhaps not together with the points
+    # The kernel is positive semi-definite on these rows, but perhaps not on rows and points together.
     if rows.is_all and rows.kernel.definite is False:
         return _agreed(rows, values)
     whole = float(values.sum()) / rows.exact.captured
@@ -339,18 +353,18 @@ def _ratio(
 
 @dataclass(frozen=True)
 class Estimate:
-    """A ratio measured on some rows and extrapolated to all."""
+    """A captured ratio that was measured on some of the rows and extrapolated to all."""
 
     seen: SeenPoints
     squares: _Squares
     value: float
-    step: float  # the extrapolation from these rows to all
+    step: float  # the change of the ratio by the extrapolation to all rows
     doubt: float  # standard error of that extrapolation
     kind: str
     n_directions: int
 
     def reported(self, value: float, error: float) -> CapturedRatio:
-        """The captured ratio to report for this value and the standard error of its sampling."""
+        """The captured ratio to report, given the estimate and its standard error from sampling."""
         rows, value = self.seen.rows, min(value, 1.0)
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
@@ -377,7 +391,7 @@ class Estimate:
         return self.reported(value, float(np.hypot(error, CORRECTION_ERROR * value * correction / exact)))
 
     def _parts(self, span: PointSpan, expansion: KernelExpansion) -> list[np.ndarray]:
-        """For each row, the squared length of its scores, of the rest within the span, and of the part outside it."""
+        """For each row, the squared lengths of its scores, of the rest within the span, and of the part outside it."""
         seen, rows = self.seen, self.seen.rows
         scores = to_numpy(seen.features(expansion.coef)) - to_numpy(expansion.offset)
         features = to_numpy(seen.features(span.whitening))
@@ -390,7 +404,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Squares:
-    """Squared lengths of the scores of a set's rows on a model's components, and on those of exact kernel PCA."""
+    """Squared lengths of the scores of some rows, on the components of a model and on those of exact kernel PCA."""
 
     rows: RowSet
     model: np.ndarray  # (n,)
@@ -400,7 +414,7 @@ class _Squares:
 
     @property
     def missed(self) -> np.ndarray:
-        """(n,) how much more of exact kernel PCA's score the model misses in each row than it does on average."""
+        """(n,) how much more of the squared exact scores the model misses in each row than on average."""
         return self.rows.exact_squares - self.model / self.ratio(self.rows.shares)
 
     def error(self, missed: np.ndarray) -> float:
@@ -409,14 +423,14 @@ class _Squares:
         return ratio * float(np.sqrt(np.sum(omega**2 * (1 - self.rows.chances) * missed**2))) / float(omega @ exact)
 
     def owed_to(self, seeds: np.ndarray) -> float:
-        """How much too high the ratio is because the rows that points were started from are overrepresented."""
+        """How much the ratio is too high because the seeds are overrepresented among the evaluation rows."""
         less = self.rows.shares.copy()
         less[seeds] *= self.rows.chances[seeds]
         return self.ratio(self.rows.shares) - self.ratio(less)
 
 
 def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> float:
-    """The mean ratio of two halves of the rows, whose components are near those of the whole."""
+    """The mean ratio of two halves of the rows; their eigensolver starts from the components of all the rows."""
     ratios = []
     for half, exact in zip(rows.halves, rows.exact_halves, strict=True):
         rows.check_apart(exact.captured)
@@ -427,7 +441,7 @@ def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> flo
 
 
 def n_real(variances: np.ndarray) -> int:
-    """Components with a variance that is not rounding."""
+    """Number of components whose variance exceeds rounding."""
     return int(np.sum(variances > DEPENDENT * variances.max(initial=0.0)))
 
 
@@ -438,7 +452,7 @@ def error_of_few(rows: RowSet) -> float:
 
 
 def disagreement(rows: RowSet) -> float:
-    """How far halves of few rows are from agreeing on the variance of components: 0 where they do, at most 1."""
+    """Relative difference of the variance captured on the two halves, times min(1, 100/n): between 0 and 1."""
     least, most = sorted(rows.captured_across)
     apart = 1.0 - max(least, 0.0) / most if most > 0 else 1.0
     return apart * min(1.0, 2 * LEAST_HALF / rows.size)

@@ -2,9 +2,9 @@
 
     transform(x) = k(x, S) A - b
 
-A transform takes m kernel evaluations a row.  The components v_k = sum_i A_ik phi(s_i) are unit vectors of feature
-space.  The mean of the training features is kept as its projection on the support's span, sum_i c_i phi(s_i), so that
-a row's reconstruction,  mean + sum_k z_k v_k,  and its error need no other points:
+A transform takes m kernel evaluations per row.  The components v_k = sum_i A_ik phi(s_i) are unit vectors of feature
+space.  Of the mean of the training features, the model keeps the projection on the span of the support points,
+sum_i c_i phi(s_i).  So the reconstruction of a row, mean + sum_k z_k v_k, and its error need no other points:
 
     |phi(x) - mean - V z|^2 = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2
 
@@ -40,9 +40,10 @@ from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
 
-# The bound kernel is kept between transforms of at most this many rows, for points of at most 8 MB.
+# The bound kernel is kept between transforms of at most BOUND_FOR_ROWS rows, if the points have at most MAX_BOUND
+# numbers (8 MB).
 BOUND_FOR_ROWS, MAX_BOUND = 128, 2**20
-# The largest float32 rounding that scores may show, as a share of the length of a feature.
+# The largest rounding error of scores that float32 may cause, as a share of the length of phi(x).
 MAX_SCORE_ROUNDING = 1e-4
 
 
@@ -95,7 +96,7 @@ class KernelExpansion:
         *,
         orthogonal: bool = True,
     ) -> KernelExpansion:
-        """Coefficients that a solver found on the host, put where the points are."""
+        """An expansion from coefficients on the host, which are moved to the device of the points."""
         mean_coef = None if mean_coef is None else float64_like(mean_coef, points)
         return cls(kernel, points, float64_like(coef, points), float64_like(offset, points), mean_coef, orthogonal)
 
@@ -150,13 +151,13 @@ class KernelExpansion:
         return as_float64(rows) if itemsize(rows) < 8 and self.in_float64 else rows
 
     def transform(self, X: Array, n_threads: int = 1) -> Array:
-        """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
+        """Scores of the rows of X, by n m kernel evaluations; memory is O(m) for each row of the current blocks."""
         cross_gram, coef, offset = self._bound_like(X)
 
         def scores(rows: slice) -> Array:
             with overwritten_blocks():
                 block = cross_gram(self._block(finite(X[rows, :])))
-                with np.errstate(invalid="ignore"):  # BLAS may leave that flag behind where all numbers are finite
+                with np.errstate(invalid="ignore"):  # BLAS may set this flag for finite numbers, too
                     scores = block @ coef
             scores -= offset
             return like(scores, X)
@@ -164,10 +165,10 @@ class KernelExpansion:
         return self._concat(X, self.n_components, scores, n_threads)
 
     def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
-        """The kernel bound to the points, coefficients and offset, in the dtype of X and where X is.
+        """The kernel bound to the points, the coefficients and the offset, in the dtype and on the device of X.
 
-        Binding takes longer than scoring one row, so the bound kernel is kept for the next few rows.  But it copies
-        the points, so it is not kept if these are many, or if X has many rows.
+        Binding takes longer than scoring one row, so the bound kernel is kept for later calls.  But it holds a copy of
+        the points, so it is not kept if there are many points, or if X has many rows.
         """
         key = (type(X), X.dtype)
         if key in self._bound:
@@ -193,7 +194,7 @@ class KernelExpansion:
         return like(xp.maximum(distance - captured, xp.zeros_like(distance)), X)
 
     def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
-        """For each row, its squared distance to the mean and the squared length of its scores.
+        """For each row, the squared distance to the mean in feature space, and the squared length of the scores.
 
         If the components are orthonormal, the squared length of the scores is the part of the distance that they
         capture.
@@ -231,11 +232,11 @@ class KernelExpansion:
         )
 
     def points_like(self, X: Array) -> Array:
-        """The support points in the dtype of X, dense or sparse as they are."""
+        """The support points in the dtype and on the device of X; sparse points stay sparse."""
         return points_like(self.points, X)
 
     def _concat(self, X: Array, width: int, function: Callable[[slice], Array], n_threads: int) -> Array:
-        """function over the blocks of X, as one array."""
+        """The results of `function` on the blocks of X, as one array with `width` columns."""
         if not is_numpy(X) and not scipy.sparse.issparse(X):
             return namespace(X).concat(list(map_row_blocks(function, X, self.n_support, n_threads)), axis=0)
         out = np.empty((X.shape[0], width), dtype=number_dtype(X))

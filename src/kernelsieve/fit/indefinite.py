@@ -1,7 +1,8 @@
-"""Where to cut the spectrum of an indefinite kernel's K_SS (spectrum/whitening.py has the mathematics).
+"""Where to cut the spectrum of K_SS under an indefinite kernel (spectrum/whitening.py has the mathematics).
 
-An eigenvalue of K_SS that happens to be small blows up whatever is divided by it, so small ones are cut.  The cut is
-chosen by exact kernel PCA of the sampled rows, as the one of a few whose variances differ least from it:
+Whitening divides by eigenvalues of K_SS, and under an indefinite kernel some are close to zero by chance.  So
+eigenvalues below a cut are dropped.  Of a few cuts, the one is chosen whose variances mu_k differ least from the
+variances lambda_k by exact kernel PCA of the sampled rows:
 
     agreement = 1 - sum_k |mu_k - lambda_k| / sum_k lambda_k
 """
@@ -18,14 +19,15 @@ from .moments import points_like
 from .rowset import INDEFINITE, RowSet
 from .span import Points
 
+# Candidate cuts, as shares of the largest |eigenvalue| of K_SS.
 CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
 def best_cut(rows: RowSet, chosen: Points) -> tuple[float, np.ndarray]:
-    """The cut of K_SS that agrees best with exact kernel PCA of these rows, and the variances there.
+    """The cut that agrees best with exact kernel PCA of these rows, and the variances of the components under it.
 
-    Only the cuts that leave the most components are compared, because a cut may leave fewer directions than components
-    are asked for.
+    A cut may leave fewer directions than components are wanted, so only the cuts that leave the most components are
+    compared.
     """
     found = variances_at(CUTS, rows, chosen)
     best = max(range(len(CUTS)), key=lambda i: (np.count_nonzero(found[i]), agreement(found[i], rows)))
@@ -33,7 +35,7 @@ def best_cut(rows: RowSet, chosen: Points) -> tuple[float, np.ndarray]:
 
 
 def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[np.ndarray]:
-    """Variances of these rows along the best components on the points, for each cut of K_SS."""
+    """Variances of these rows along the best components on the points, for each cut."""
     gram, given, omega = to_numpy(chosen.gram), as_float64(rows.given), rows.shares
     cross_gram = to_numpy(chosen.kernel(given, points_like(chosen.points, given)))
     if rows.center:
@@ -58,7 +60,7 @@ def positive_variance(rows: RowSet) -> float:
 
 
 def agreement(variances: np.ndarray, rows: RowSet) -> float:
-    """1 minus the error of the variances, as a share of exact kernel PCA's variances."""
+    """1 - sum_k |mu_k - lambda_k| / sum_k lambda_k, with mu the given variances, lambda those of exact kernel PCA."""
     exact = rows.exact.variances
     rows.check_apart(float(exact.sum()))
     found = np.zeros(len(exact))  # components that a model does not have capture nothing

@@ -1,30 +1,30 @@
-"""What a fitted expansion says about its inputs: gradients, sensitivities, and walks along a component.
+"""How the scores of a fitted expansion depend on its inputs: gradients, sensitivities, traversals, pre-images.
 
-Scores are z(x) = k(x, S) A - b, so their gradient in the row needs nothing but the support points,
+Scores are z(x) = k(x, S) A - b, so their gradient with respect to the row needs only the support points,
 
     dz_k/dx = sum_i A_ik dk(x, s_i)/dx
 
-and because kernels are symmetric, dk(x, s)/dx is the derivative that moves support points, with the roles of rows and
-points exchanged: `Kernel.pullback(S, x, ...)`.  A gradient takes the kernel values of one transform, n m of them, and
-M products of n x m by m x d (for the Gaussian kernel, one product).
+and because kernels are symmetric, dk(x, s)/dx is the derivative by which support points are moved, with the roles of
+rows and points exchanged: `Kernel.pullback(S, x, ...)`.  The gradients of n rows take n m kernel values and M products
+of n x m by m x d (for the Gaussian kernel, one product).
 
     input_gradient   (n, M, d)   dz_k/dx_j at each row
-    sensitivity      (M, d)      root mean square of it over the rows, times the column's standard deviation:
-                                 how far a component moves when an input moves as much as it usually does
+    sensitivity      (M, d)      root mean square of the gradient over the rows, times the column's standard deviation:
+                                 how far a score moves when an input moves by its standard deviation
     traversal                    rows for increasing scores on one component, the other scores held fixed
 
 A pre-image is the row whose features come closest to what the scores reconstruct.
 
 Scores z stand for the feature vector P = sum_i c_i phi(s_i), c = mean_coef + A z.
 
-Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest, a fixed point of
+Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest, which is at a fixed point of
 
     x = sum_i c_i k(x, s_i) s_i / sum_i c_i k(x, s_i)                    (Mika et al. 1999)
 
-and, for other radial kernels, of the distance, with q k in place of k (kernels/radial.py).
+Other kernels of the distance have a similar fixed point, with q k in place of k (kernels/radial.py).
 
 Linear kernel: x = sum_i c_i s_i.  Other kernels: a map from scores to rows learned by ridge regression,
-x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a Gaussian.
+x = f(z) B with f(z) = (1, z, k(z, Z_S)), where Z_S are the scores of the support points and k is a Gaussian.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ MAX_FIXED_POINT_STEPS = 200
 # A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
 MIN_DENOMINATOR = 1e-6
 RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
-MAX_INVERSE_MAP = 10**8  # elements (800 MB): a larger map is not learned
+MAX_INVERSE_MAP = 10**8  # a map with more elements than this (800 MB) is not learned
 
 
 def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap | None) -> np.ndarray:
-    """Rows with these scores, as the kernel finds them; `learned` is the map that the fit learned, if any."""
+    """Pre-images of scores, by the method that suits the kernel; `learned` is the map that the fit learned, if any."""
     match expansion.kernel.preimage:
         case "fixed-point":
             return fixed_point(expansion, scores)
@@ -66,14 +66,17 @@ def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap |
 
 
 def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None) -> RidgeMap | None:
-    """The map from scores back to rows, for kernels without a better one; None if it would be too large."""
+    """The ridge map from scores to rows; None if it would be too large, or if the kernel has a better pre-image."""
     if expansion.kernel.preimage != "ridge" or rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
         return None
     return learn_ridge_map(expansion, rows, weights)
 
 
 def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
-    """Iterate from the weighted mean of the support; rows that stray restart at their best support point."""
+    """Pre-images by fixed-point iteration from the weighted mean of the support points.
+
+    Rows whose iteration leaves the region of the support restart at their best support point.
+    """
     kernel: Any = expansion.kernel
     points = _dense_points(expansion)
     weights = _weights(expansion, scores)  # (n, m)
@@ -81,7 +84,7 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
 
     positive = np.maximum(weights, 0.0)
     x = (positive @ points) / np.maximum(positive.sum(axis=1, keepdims=True), TINY)
-    # where the best single support point explains more than the mean does, start there
+    # Start at the best single support point instead of the mean if it is closer in feature space.
     at_points = weights @ kernel(points, points)
     best = np.argmax(at_points, axis=1)
     better = at_points[np.arange(len(best)), best] > np.sum(weights * cross_gram(x), axis=1)
@@ -114,7 +117,7 @@ class RidgeMap:
     _file_layout = {"centers": "float[k, M]", "gamma": "float", "coef": "float[1+M+k, d]"}
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless the width read from a file is one that a kernel can have."""
+        """Raise `error` unless the gamma read from a file is a positive finite number."""
         if not 0 < self.gamma < math.inf:
             raise error(f"damaged model file: the inverse map has gamma={self.gamma!r}")
 
@@ -135,8 +138,8 @@ def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray
     normal = features.T @ weighted
     penalty = RIDGE * np.trace(normal) / len(normal)
     normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0)
-    # By eigenvectors, because scores of very different sizes make the matrix too ill-conditioned for a triangular
-    # solve.
+    # Solved by eigenvectors, because scores of very different sizes make the matrix too ill-conditioned for a
+    # triangular solve.
     units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), TINY))
     eigenvalues, vectors = np.linalg.eigh(normal * units * units[:, None])
     kept = eigenvalues > len(normal) * np.finfo(np.float64).eps * eigenvalues[-1]
@@ -168,18 +171,18 @@ class Traversal:
 
 
 def weighted_gradient(expansion: KernelExpansion, rows: Array, cross_gram: Array, weights: Array) -> Array:
-    """d/dx_n of sum_i weights_ni k(x_n, s_i), (n, d), for dense rows with cross-gram k(rows, S), (n, m)."""
+    """(n, d) gradients of sum_i weights_ni k(x_n, s_i) in x_n, for dense rows with cross-gram k(rows, S), (n, m)."""
     return expansion.kernel.pullback(expansion.points_like(rows), rows, cross_gram.T, weights.T)
 
 
 def input_gradient(expansion: KernelExpansion, X: Array, n_threads: int = 1) -> Array:
-    """dz_k/dx_j at each row, (n, M, d)."""
+    """(n, M, d) derivatives dz_k/dx_j at each row."""
     blocks = list(_gradient_blocks(expansion, X, n_threads, lambda gradient: gradient))
     return namespace(blocks[0]).concat(blocks, axis=0)
 
 
 def sensitivity(expansion: KernelExpansion, X: Array, n_threads: int = 1) -> np.ndarray:
-    """sqrt(mean_n (dz_k/dx_j)^2) times the standard deviation of column j, (M, d)."""
+    """(M, d) values of sqrt(mean_n (dz_k/dx_j)^2) times the standard deviation of column j."""
 
     def squares(gradient: Array) -> np.ndarray:
         values = to_numpy(gradient)
@@ -201,7 +204,7 @@ def column_spread(X: Array) -> np.ndarray:
 def _gradient_blocks(
     expansion: KernelExpansion, X: Array, n_threads: int, reduced: Callable[[Array], Any]
 ) -> Iterator[Any]:
-    """reduced(gradient), block by block of rows."""
+    """Yield reduced(gradient) for each block of rows."""
     points = expansion.points_like(X)
     bound = expansion.kernel.bind(points)
 
@@ -219,9 +222,9 @@ def _gradient_blocks(
 def traversal(
     model: Any, component: int = 0, n_steps: int = 9, span: float = 2.0, row: np.ndarray | None = None
 ) -> Traversal:
-    """Pre-images of scores that differ in one component only, `span` standard deviations to both sides.
+    """Pre-images of scores that differ in one component only, up to `span` standard deviations to either side.
 
-    Without a row the other scores are zero, the training mean's; with one they are the row's.
+    The scores are varied about those of `row`, or about zero (the scores of the training mean) if it is None.
     """
     n_components = model.expansion_.n_components
     component = check_component(component, n_components)
@@ -235,7 +238,7 @@ def traversal(
 
 
 def rows_of_scores(model: Any, scores: np.ndarray) -> np.ndarray:
-    """Rows with these scores: pre-images on the support if the kernel allows it, else the model's own inverse map."""
+    """Pre-images of scores under a model; scikit-learn's inverse map where the fit learned no other."""
     if model.expansion_.kernel.preimage == "ridge" and getattr(model, "_inverse_map", None) is None:
-        return np.asarray(model.inverse_transform(scores))  # scikit-learn's inverse, if the user asked for it
+        return np.asarray(model.inverse_transform(scores))  # scikit-learn's inverse map, if there is one
     return preimage(model.expansion_, scores, getattr(model, "_inverse_map", None))

@@ -1,6 +1,6 @@
 """Moments: what one pass over the data leaves behind.
 
-For dictionary points D with gram K_DD and whitening W (W' K_DD W = I), rows x are seen as
+For dictionary points D with gram K_DD and whitening W (W' K_DD W = I), a row x is represented by
 
     f(x) = W' k(D, x)            coordinates of phi(x) projected on span(phi(D))
 
@@ -9,35 +9,35 @@ and the moments are
     weight = sum w      mean = sum w f / weight      scatter = sum w (f - mean)(f - mean)'
     trace = sum w k(x, x)
 
-They add, so blocks, threads, workers and days combine in any order.  The scatter is kept about the mean and merged by
-the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin costs no digits.  Features are
-whitened before they are summed, because k(D, X) k(X, D) has the condition number of K_DD squared.  If K_DD is
-conditioned so well that this loses no digits, as is usual in float64, kernel values are summed and the sums are
-whitened at the end: a block then takes one product of (n, r) and (r, q) less.
+Moments add, so those of blocks, threads, workers and days combine in any order.  The scatter is kept about the mean and
+merged by the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin costs no digits.
+Features are whitened before they are summed, because the condition number of k(D, X) k(X, D) is the square of that of
+K_DD.  If K_DD is conditioned so well that this loses no digits, as is usual in float64, kernel values are summed
+instead, and the sums are whitened at the end: this saves a product of (n, r) and (r, q) for every block.
 
-A pass adds up, with one shift c for all blocks (the mean of the first),
+With one shift c for all blocks (the mean of the first block), a pass adds up
 
     sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
 
-which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights are divided by a
-power of two near the largest of their block, which loses no digits: they may be outside the range of float32. On a
-device the sums stay there until the pass is over, and only then is it checked that all rows were finite: to look at a
-value earlier, the host would have to wait for the device.
+which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights may be outside
+the range of float32, so those of a block are first divided by a power of two near the largest, which loses no digits.
+On a device, the sums stay there until the pass is over.  Only then is it checked that all rows were finite, because
+the host would have to wait for the device to look at a value earlier.
 
-Moments that outlive their points: forgetting, and the change to other points without the rows.
+A stream also needs to forget old rows, and to change to other points without having all rows.
 
-Forgetting multiplies: when n rows arrive, the weight of all rows before them is multiplied by lam^n.
+Forgetting: when n rows arrive, the weight of all earlier rows is multiplied by lam^n, 0 < lam <= 1.
 
-Transfer.  Given the moments of all rows over old points S_o, and some of those rows (a reservoir), the moments over
-new points S_n follow by control variates: the reservoir's rows are known over both sets of points, and as far as the
-spans agree, its error over S_o is also its error over S_n:
+Transfer: given the moments of all rows over old points S_o, and some of those rows (a reservoir), the moments over new
+points S_n follow by the method of control variates.  The reservoir's rows are known over both sets of points.  As far
+as the spans agree, its error over S_o is also its error over S_n:
 
-    T = W_n' K(S_n, S_o) W_o                         the old basis as the new one sees it
+    T = W_n' K(S_n, S_o) W_o                         coordinates of the old basis in the new one
     mean_n = mean_n^kept + T (mean_o - mean_o^kept)
     C_n    = C_n^kept + T (C_o - C_o^kept) T'        clipped to be positive semi-definite
 
-The reservoir alone would lose what is known of the other rows, and the projection T C_o T' alone loses what lies
-outside the old span.  Weight and trace do not depend on points.
+The reservoir alone would lose what is known about the other rows, and the projection T C_o T' alone would lose what
+lies outside the old span.  Weight and trace do not depend on the points.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ class Moments:
             return self
         step = other.mean - self.mean
         share = other.weight / weight
-        scatter = step[:, None] * ((self.weight * share) * step)  # between the two, and within them
+        scatter = step[:, None] * ((self.weight * share) * step)  # between the two means
         scatter += self.scatter
         scatter += other.scatter
         return Moments(self.whitening, weight, self.mean + share * step, scatter, self.trace + other.trace)
 
     @property
     def whitened(self) -> Moments:
-        """Moments of whitened features, given that these are moments of k(D, x) itself."""
+        """The moments of whitened features, if the present ones are those of the kernel values k(D, x)."""
         scatter = self.whitening.T @ self.scatter @ self.whitening
         return replace(self, mean=self.mean @ self.whitening, scatter=(scatter + scatter.T) / 2)
 
@@ -117,19 +117,22 @@ class Moments:
         return within if center else within + self.mean[:, None] * self.mean
 
 
-# Sums are whitened at the end only if this bounds the rounding in the covariance of features, whose lengths are at
-# most one. The rounding observed in float64 was a hundredth of the bound or less; in float32 it would hide small
-# components.
+# Sums are whitened at the end only if the rounding error of the covariance of features, whose lengths are at most one,
+# is bounded by this. The errors observed in float64 were at most a hundredth of the bound; in float32 they would hide
+# small components.
 LOST_TO_WHITENING = 1e-7
 
 
-# Parts of a stream's block that a thread adds up before it hands on their moments. One thread merges the moments of
-# all groups, and a stream has many more groups than an array.
+# A thread adds up at least this many parts of a stream's block before it hands on their moments. A single thread merges
+# the moments of all such groups, and a stream would otherwise have far more groups than an array.
 GROUPED_IN_STREAMS = 8
 
 
 class FeatureSums:
-    """Sums of weights, features (or k(D, x), to be whitened), their products and k(x, x), kept where features are."""
+    """Sums of weights, features, products of features, and k(x, x), on the device of the features.
+
+    If `whitened` is False, the features are kernel values k(D, x), and the sums are whitened at the end.
+    """
 
     def __init__(self, whitening: Array, *, whitened: bool = True) -> None:
         xp = namespace(whitening)
@@ -143,7 +146,7 @@ class FeatureSums:
         self._ones: Array | None = None
 
     def add(self, features: Array, lengths: Array | None, weights: Array | None) -> None:
-        """Add one block: its features, which are overwritten, and k(x, x) for each row, None where it is not needed."""
+        """Add one block: its features, which are overwritten, and k(x, x) of each row as `lengths` if needed."""
         xp = namespace(features)
         unit, mass = 1.0, float(features.shape[0])
         if weights is not None:
@@ -155,14 +158,14 @@ class FeatureSums:
             return
         self.weight += unit * mass
         if self.shift is None:
-            # The weighted mean: a row of weight zero may lie anywhere, and a shift far away would cost digits.
+            # The mean is weighted, because rows of weight zero may be far away, and a shift far away costs digits.
             self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
         features -= self.shift
         if lengths is not None:
             lengths = lengths if weights is None else weights * lengths
             self.trace = self.trace + unit * xp.sum(lengths, dtype=self.whitening.dtype)
         if weights is None:
-            # A product in the features' own precision takes a quarter of the time of a sum in float64.
+            # A product with ones, in the precision of the features, takes a quarter of the time of a sum in float64.
             self.total += like(self._ones_like(features[:, 0]) @ features, self.whitening)
         else:
             self.total += unit * like(weights @ features, self.whitening)
@@ -187,17 +190,17 @@ class FeatureSums:
             self.products += products
 
     def moments(self) -> Moments:
-        """The moments of everything that was added; not whitened if the features were not."""
+        """The moments of everything that was added; they are whitened only if the features were."""
         if self.shift is None or self.products is None:  # all weights were zero
             mean, scatter = self.total, self.total[:, None] * self.total
         else:
-            off = self.total / self.weight  # the mean, seen from the shift
+            off = self.total / self.weight  # the mean minus the shift
             mean, scatter = off + like(self.shift, off), self.products - self.weight * (off[:, None] * off)
         return Moments(self.whitening, self.weight, mean, scatter, float(self.trace))
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:
-    """K_SS in float64, whatever the dtype of the points."""
+    """The gram of the points in float64, for points of any dtype."""
     points = as_float64(points)
     return kernel(points, points)
 
@@ -209,21 +212,21 @@ def points_like(points: Array, X: Array) -> Array:
 
 @dataclass(frozen=True)
 class MomentSum:
-    """The sum over rows that gives their moments over `points`: O(N r (d + q)) time, O(r^2) memory."""
+    """Sums over rows that give their moments over `points`, in O(N r (d + q)) time and O(r^2) memory."""
 
     kernel: Kernel
     points: Array  # (r, d)
     whitening: Array  # (r, q)
-    with_trace: bool = True  # False leaves the trace at zero, if it is not known or not needed
+    with_trace: bool = True  # if False, the trace is left at zero because it is not known or not needed
 
     @property
     def width(self) -> int:
-        """Numbers computed for each row: kernel values and features."""
+        """How many numbers are computed for each row: kernel values and features."""
         return int(self.whitening.shape[0] + self.whitening.shape[1])
 
     @cached_property
     def _lengths_of_columns(self) -> tuple[float, float]:
-        """The largest and the smallest squared length of a column of the whitening: 1 / eigenvalue of K_DD."""
+        """The largest and the smallest squared length of a column of the whitening, each 1 / an eigenvalue of K_DD."""
         xp = namespace(self.whitening)
         lengths = xp.sum(self.whitening**2, axis=0)
         largest, smallest = numbers(xp.max(lengths), xp.min(lengths))
@@ -231,14 +234,14 @@ class MomentSum:
 
     @property
     def in_float64(self) -> bool:
-        """Whether the whitening divides by eigenvalues that are mere rounding in float32, so that float64 is needed."""
+        """Whether float64 is needed because the whitening divides by eigenvalues that would be rounding in float32."""
         largest, smallest = self._lengths_of_columns
         return largest * RANK_TOLERANCE_FLOAT32 > 1.001 * smallest
 
     def whitens_first(self, block: Array) -> bool:
-        """Whether summing kernel values, in the precision of this block, would lose digits or take longer.
+        """Whether to whiten features before summing them, because sums of kernel values would cost digits or time.
 
-        Kernel values between 0 and 1 give sums that are rounded by r eps, which whitening divides by an eigenvalue.
+        Sums of kernel values between 0 and 1 have rounding errors of r eps, which whitening divides by an eigenvalue.
         """
         (r, q), rounding = self.whitening.shape, self.whitening.shape[0] * EPS * self._lengths_of_columns[0]
         fits = self.kernel.stationary and itemsize(block) == 8 and rounding <= LOST_TO_WHITENING
@@ -248,7 +251,7 @@ class MomentSum:
         return as_float64(rows) if self.in_float64 else rows
 
     def over(self, X: Array, weights: Array | None, n_threads: int) -> Moments:
-        """The moments of the rows of X, computed where X is."""
+        """The moments of the rows of X, computed on the device of X."""
         diagonal = self.kernel.diagonal_of(X) if self.with_trace and self.kernel.precomputed else None
         if not is_foreign(X):
             return self._on_host(X[:1, :], [(0, X)], weights, n_threads, FiniteCheck(), diagonal)
@@ -268,14 +271,14 @@ class MomentSum:
         n_threads: int = 1,
         check: FiniteCheck | None = None,
     ) -> Moments:
-        """The moments of blocks, each given with the number of its first row, checked by `check` during the pass.
+        """The moments of blocks, each given with the number of its first row.
 
-        The caller who passes a check also finishes it.
+        During the pass, `check` collects whether all rows are finite; a caller that passes it must call its `finish`.
         """
         blocks, check = iter(blocks), check or FiniteCheck()
         number, first = next(blocks)
         example, blocks = take_rows(first, np.zeros(1, dtype=np.intp)), chain([(number, first)], blocks)
-        del first  # else this frame would keep the first block in memory during the whole pass
+        del first  # otherwise the first block would stay in memory during the whole pass
         if is_foreign(example):
             return self._on_device(example, blocks, weights, check, None)
         return self._on_host(example, blocks, weights, n_threads, check, None)
@@ -289,7 +292,10 @@ class MomentSum:
         check: FiniteCheck,
         diagonal: Array | None,
     ) -> Moments:
-        """Groups of cache-sized parts of the blocks go to threads; the next block is asked for before all are done."""
+        """The moments of blocks on the host, computed by threads.
+
+        Each thread takes groups of parts that fit the cache; the next block is requested before all parts are done.
+        """
         example = self._block(example)
         cross_gram = self.kernel.bind(points_like(self.points, example))
         block_whitening, whitened = like(self.whitening, example), self.whitens_first(example)
@@ -326,9 +332,9 @@ class MomentSum:
         check: FiniteCheck,
         diagonal: Array | None,
     ) -> Moments:
-        """Sums are kept on the device of the blocks.
+        """The moments of blocks on a device, where the sums are kept during the pass.
 
-        The result is returned where the whitening is, which may be the host if the points were chosen row by row.
+        The result is moved to the device of the whitening, which may be the host if the points were chosen row by row.
         """
         example = self._block(example)
         there = not is_foreign(self.whitening)
@@ -348,7 +354,7 @@ class MomentSum:
         return found
 
     def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array | None:
-        """k(x, x) for each row of a block, None where it is not needed."""
+        """k(x, x) for each row of a block; None if the trace is not needed."""
         if not self.with_trace:
             return None
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
@@ -362,17 +368,17 @@ def forgotten(moments: Moments, share: float) -> Moments:
 
 
 def weighing(moments: Moments, weight: float) -> Moments:
-    """These moments with their weight set to `weight`; mean and covariance stay."""
+    """These moments scaled to the weight `weight`; mean and covariance stay as they are."""
     return forgotten(moments, weight / moments.weight)
 
 
 def ages(n_rows: int, rate: float) -> np.ndarray | None:
-    """The weights of rows by age, the last of age zero; None without forgetting."""
+    """(n_rows,) factors by which forgetting shrinks the weights of rows, 1 for the last; None without forgetting."""
     return None if rate == 0 else np.exp(-rate * np.arange(n_rows - 1, -1, -1))
 
 
 def faded(weight: float, weights: np.ndarray, rate: float) -> float:
-    """The weight of all rows after rows of these weights have followed rows that weighed `weight`."""
+    """The total weight, after forgetting, when rows of these weights are added to rows of total weight `weight`."""
     by_age = ages(len(weights), rate)
     if by_age is None:
         return weight + float(weights.sum())
@@ -380,15 +386,16 @@ def faded(weight: float, weights: np.ndarray, rate: float) -> float:
 
 
 def overlap(kernel: Kernel, new: tuple[Array, Array], old: tuple[Array, Array]) -> np.ndarray:
-    """T: the orthonormal basis of the old span in that of the new; each is (points, whitening)."""
+    """T, the coordinates of the old orthonormal basis in the new one; each basis is given as (points, whitening)."""
     cross_gram = kernel(as_float64(new[0]), as_float64(old[0]))
     return to_numpy(new[1].T @ (cross_gram @ old[1]))
 
 
 def transferred(all_rows: Moments, kept_before: Moments, kept_now: Moments, basis: np.ndarray) -> Moments:
-    """Moments of all rows over new points.
+    """The moments of all rows over new points, by transfer (see the top of the module).
 
-    `all_rows` and `kept_before` are over the old points, `kept_now` over the new; `basis` is T.
+    `all_rows` and `kept_before` are moments over the old points, of all rows and of the reservoir; `kept_now` are
+    moments of the reservoir over the new points; `basis` is T.
     """
     mean = kept_now.mean + basis @ (all_rows.mean - kept_before.mean)
     missed = basis @ (all_rows.covariance(True) - kept_before.covariance(True)) @ basis.T
@@ -399,17 +406,17 @@ def transferred(all_rows: Moments, kept_before: Moments, kept_now: Moments, basi
 
 
 def rows_until_choice(since: float, weight: float, weights: np.ndarray, rate: float) -> int | None:
-    """How many of the rows to come, of these weights, until points are chosen again; None if more than all of them.
+    """How many rows, of these weights, come before points are chosen again; None if no choice is due among them.
 
-    That is when the rows since the last choice, of weight `since` so far, have half the weight of all rows together,
-    `weight` so far, each discounted by its age.  Without forgetting that is at each doubling, otherwise every 0.72
-    half-lives.
+    A choice is due when the rows since the last choice have half the weight of all rows.  `since` is the weight of the
+    former so far, not discounted; `weight` is the weight of all rows so far, each discounted by its age.  Without
+    forgetting, a choice is due at each doubling of the weight, otherwise every 0.72 half-lives.
     """
     if rate == 0:
         since_then = since + np.cumsum(weights)
         due = since_then >= (weight + np.cumsum(weights)) / 2
         return int(np.argmax(due)) + 1 if due.any() else None
-    step = max(1, math.ceil(1.0 / rate))  # so few that their ages do not overflow
+    step = max(1, math.ceil(1.0 / rate))  # rows at a time: exp(rate * step) must not overflow
     for start in range(0, len(weights), step):
         part = weights[start : start + step]
         growth = np.exp(rate * np.arange(1, len(part) + 1))

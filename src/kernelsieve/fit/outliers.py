@@ -1,4 +1,4 @@
-"""Outliers by a score: a row is normal unless its score is below a limit that `fit` has set."""
+"""Outlier detection by a score: a row is an outlier if its score is below a limit that `fit` has set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..arrays import Array, to_numpy
 
 
 class JudgesRows:
-    """decision_function and predict of estimators that have `score_samples`, low for rows unlike the training rows."""
+    """decision_function and predict for estimators whose `score_samples` is low for rows unlike the training rows."""
 
     @property
     @abstractmethod
@@ -24,7 +24,7 @@ class JudgesRows:
         """How similar each row is to the training rows."""
 
     def decision_function(self, X: Any) -> Array:
-        """`score_samples` less its limit: negative for rows unlike the training rows.
+        """`score_samples` minus its limit: negative for rows unlike the training rows.
 
         Parameters
         ----------
@@ -51,14 +51,14 @@ class JudgesRows:
 
 
 class JudgesKernelRows(JudgesRows):
-    """Outliers under a kernel; for a precomputed one the caller gives k(x, x) of the rows."""
+    """Outlier detection under a kernel; if it is precomputed, the caller passes k(x, x) of the rows as `diagonal`."""
 
     @abstractmethod
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
         """How similar each row is to the training rows."""
 
     def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
-        """`score_samples` less its limit: negative for rows unlike the training rows.
+        """`score_samples` minus its limit: negative for rows unlike the training rows.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class JudgesKernelRows(JudgesRows):
         Returns
         -------
         ndarray of shape (n_samples,)
-            For rows in blocks an iterator of them, one a block.
+            For rows in blocks, an iterator of such arrays, one for each block.
         """
         return of_each(lambda scores: scores - self._least_score, self.score_samples(X, diagonal=diagonal))
 
@@ -83,7 +83,7 @@ class JudgesKernelRows(JudgesRows):
         Returns
         -------
         ndarray of int of shape (n_samples,)
-            For rows in blocks an iterator of them, one a block.
+            For rows in blocks, an iterator of such arrays, one for each block.
         """
         return of_each(as_verdicts, self.decision_function(X, diagonal=diagonal))
 

@@ -1,4 +1,4 @@
-"""What makes a class an estimator: parameters declared once, and a fit that leaves a whole model or none.
+"""Tools that make a class an estimator: parameters declared once, and fits that succeed or change nothing.
 
     @estimator
     class Example(KernelTransformer):
@@ -6,16 +6,16 @@
         alpha: float = parameter(0.1, more_than(0))
 
 generates the constructor that scikit-learn inspects, keyword-only except for positional parameters, and the
-constraints that `fit` checks.  Inherited parameters need not be repeated; a class may give one another default.
+constraints that `fit` checks.  Inherited parameters need not be repeated; a class may give them another default.
 
-Numbers may be numpy scalars: `gamma=np.uint8(5)` is 5 to every line that reads `self.gamma`, where an eight-bit number
-would overflow in the first product; `get_params` returns the object that was given.
+Numbers may be numpy scalars.  They are stored as Python numbers, because an eight-bit `gamma=np.uint8(5)` would
+overflow in the first product; `get_params` still returns the object that was given.
 
-Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back after an error,
-where columns get their names in error messages, and where results that are not finite are refused.
+Every fit runs inside `unchanged_on_failure`, which restores the attributes of the estimator after an error, puts the
+names of columns into error messages, and refuses results that are not finite.
 
-Arguments of functions, which no constraints declare, are checked by `whole_number` and its kin: an error says what was
-given and what is needed.  `SavesItself` writes a fitted model to a file.
+Constraints cover only constructor parameters.  Arguments of functions are checked by `whole_number` and similar
+functions, whose errors say what was given and what is needed.  `SavesItself` writes a fitted model to a file.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ..kernels import NAMED_KERNELS, Kernel, is_function
 from ..kernels.width import multiple_of_median
 from ..rows.checks import ScaleError
 
-# Integers up to this are sizes and counts; for larger ones numpy raises errors that do not name the parameter.
+# Larger integers are refused as sizes and counts; numpy would raise errors that do not name the parameter.
 LARGEST_COUNT = 2**31
-MOST_POINTS = 100_000  # alphas, or other values, that a path may have
+MOST_POINTS = 100_000  # a path may have at most this many alphas or noise variances
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUNT) -> int:
-    """`value` as an int, if it is a whole number from `least` to `most`."""
+    """`value` as an int; raise unless it is a whole number from `least` to `most`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not whole or not least <= int(value) <= most:
         upper = "" if most == LARGEST_COUNT else f" to {most}"
@@ -53,7 +53,7 @@ def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUN
 
 
 def check_component(component: Any, count: int, what: str = "model") -> int:
-    """`component` as an int, if the model has that component."""
+    """`component` as an int; raise unless the model has a component of that number."""
     if not isinstance(component, Integral) or isinstance(component, bool):
         raise TypeError(f"component={_shown(component)} must be a whole number")
     if not 0 <= int(component) < count:
@@ -62,7 +62,7 @@ def check_component(component: Any, count: int, what: str = "model") -> int:
 
 
 def positive_number(name: str, value: Any) -> float:
-    """`value` as a float, if it is a finite number above zero."""
+    """`value` as a float; raise unless it is a finite number above zero."""
     real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not real or not 0 < float(value) < math.inf:
         raise _error(real, f"{name}={_shown(value)} must be a finite number above 0")
@@ -70,7 +70,7 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def two_whole_numbers(name: str, value: Any, least: int = 0) -> tuple[int, int]:
-    """`value` as two ints."""
+    """`value` as two ints; raise unless it is a sequence of two whole numbers of at least `least`."""
     listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1
     if not listed or len(value) != 2:
         raise _error(listed, f"{name}={_shown(value)} must be two whole numbers")
@@ -79,7 +79,7 @@ def two_whole_numbers(name: str, value: Any, least: int = 0) -> tuple[int, int]:
 
 
 def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
-    """`values` as an array of floats, (n,), if they are numbers; `what` names what is expected."""
+    """(n,) `values` as an array of floats; the error for anything else says `what` is expected."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -90,7 +90,7 @@ def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
 
 
 def checked_scores(X: Any, n_components: int) -> np.ndarray:
-    """Scores to find rows for, one column for each component."""
+    """Validated scores whose pre-images are wanted, (n, M)."""
     scores = check_array(on_host(X), dtype=FLOATS)
     if scores.shape[1] != n_components:
         raise ValueError(f"scores have {scores.shape[1]} columns, the model has {n_components} components")
@@ -118,14 +118,15 @@ def _shown(value: Any) -> str:
 
 
 class SavesItself:
-    """`save`, for everything that `kernelsieve.load` reads back."""
+    """The method `save` of everything that `kernelsieve.load` can read."""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
 
         Parameters
         ----------
-        path : path of the file; `kernelsieve.load` reads it back
+        path : str or path-like
+            Name of the file, which `kernelsieve.load` reads.
         """
         from ..io import save
 
@@ -136,7 +137,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def parameter(default: Any, *constraints: Any, positional: bool = False) -> Any:
-    """A parameter with its default and scikit-learn's constraints on it, one of which must hold."""
+    """Declare a parameter with its default and its constraints, as in scikit-learn: one of them must hold."""
     return dataclasses.field(default=default, metadata={"constraints": list(constraints)}, kw_only=not positional)
 
 
@@ -151,27 +152,27 @@ def estimator(cls: Class) -> Class:
 
 
 def at_least(least: float, kind: type = Integral) -> Interval:
-    """Numbers that are at least `least`."""
+    """A constraint that allows numbers from `least` upwards."""
     return Interval(kind, least, None, closed="left")
 
 
 def more_than(bound: float) -> Interval:
-    """Real numbers above `bound`."""
+    """A constraint that allows real numbers above `bound`."""
     return Interval(Real, bound, None, closed="neither")
 
 
 def one_of(*names: str) -> StrOptions:
-    """One of these words."""
+    """A constraint that allows only these strings."""
     return StrOptions(set(names))
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """The generator that `random_state` stands for; a RandomState given is advanced by it."""
+    """A random generator seeded from `random_state`; if that is a RandomState, a number is drawn from it."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 class GammaRule(StrOptions):
-    """A word for the width of a kernel: a rule, or a multiple of the median rule's gamma, such as "0.3 median"."""
+    """A constraint that allows the names of rules for gamma, and multiples of the median rule such as "0.3 median"."""
 
     def __init__(self) -> None:
         super().__init__({"median", "scale", "auto", "0.3 median"})
@@ -185,14 +186,14 @@ SHARE = Interval(Real, 0, 1, closed="right")
 INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-AS_GIVEN = "_parameters_as_given"  # where an estimator keeps the parameters as given, if it reads them as plain numbers
+AS_GIVEN = "_parameters_as_given"  # the attribute that holds given parameters which were converted to plain numbers
 
 
 def plain(value: Any) -> Any:
-    """A parameter as a Python number or text, which cannot overflow; anything else unchanged."""
+    """A numpy number or string as a Python object, which cannot overflow; anything else is returned unchanged."""
     if isinstance(value, np.bool_ | np.str_):
         return value.item()
-    # numpy's numbers and fractions; item() of a long double does not return a Python number
+    # This converts numpy numbers and fractions. item() would not do: for a long double it returns no Python number.
     if isinstance(value, Real):
         return value if isinstance(value, int | float) and type(value).__module__ != "numpy" else _number(value)
     if type(value) in (tuple, list) and any(isinstance(item, np.generic) for item in value):
@@ -205,7 +206,7 @@ def _number(value: Any) -> int | float:
 
 
 class MeantParameters:
-    """Parameters read as plain numbers, whatever their type, and checked beyond scikit-learn's constraints."""
+    """Stores parameters as plain Python numbers, and checks them beyond scikit-learn's constraints."""
 
     _parameter_constraints: dict[str, Any]
 
@@ -220,19 +221,22 @@ class MeantParameters:
         super().__setattr__(name, value)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters as they were given.
+        """Parameters of this estimator, as they were given.
 
-        Include the parameters of nested estimators.
+        Parameters
+        ----------
+        deep : bool, default=True
+            Include the parameters of nested objects, such as those of a kernel.
 
         Returns
         -------
         dict
         """
-        found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]  # of the estimator that this is part of
+        found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]  # a method of BaseEstimator
         return found | getattr(self, AS_GIVEN, {})
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters of this estimator, and by ``kernel__width`` and the like those of its kernel.
+        """Set parameters of this estimator; names such as ``kernel__width`` set those of its kernel.
 
         Parameters
         ----------
@@ -255,7 +259,7 @@ class MeantParameters:
 
         Python's booleans are integers: `n_components=True` would mean one component in some places and fail in others.
         """
-        super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
+        super()._validate_params()  # type: ignore[misc]  # a method of BaseEstimator
         constraints = self._parameter_constraints
         for name, value in self.get_params(deep=False).items():
             allowed = [c for c in constraints.get(name, ()) if isinstance(c, str)]
@@ -283,7 +287,7 @@ class MeantParameters:
 
 @estimator
 class KernelParameters:
-    """Parameters of every kernel estimator."""
+    """Parameters that all kernel estimators have."""
 
     n_components: Any = parameter(2, at_least(1), positional=True)
     kernel: Any = parameter("rbf", one_of(*NAMED_KERNELS), callable)
@@ -298,14 +302,14 @@ class KernelParameters:
 
 @estimator
 class BlockParameters:
-    """Parameters of estimators that read rows in blocks and work on devices."""
+    """Parameters of estimators that can read rows in blocks and compute on devices."""
 
     batch_size: int | None = parameter(None, at_least(1), None)
     device: str | None = parameter(None, str, None)
     verbose: bool = parameter(False, "verbose")
 
 
-# Results that must be numbers, whatever the method.
+# Fitted attributes that must be finite after every fit.
 RESULTS = ["explained_variance_", "explained_variance_ratio_", "eigenvalues_", "captured_ratio_", "objective_"]
 RESULTS += ["components_", "mean_", "gamma_", "alpha_"]
 
@@ -319,9 +323,9 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         yield
         _refuse_what_is_not_finite(estimator)
     except BaseException as error:
-        # scikit-learn still has to tear its callbacks down
+        # The state of callbacks is kept, because scikit-learn still has to tear them down.
         callbacks = {name: value for name, value in state.items() if "callback" in name}
-        # one assignment: a second interrupt sees either the old model or the new one
+        # A single assignment, so that a second interrupt cannot leave a mixture of two models.
         estimator.__dict__ = before | callbacks
         if isinstance(error, ScaleError | OutsideDomain):
             raise error.named(state.get("feature_names_in_")) from error
@@ -334,7 +338,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 def forget_fit(estimator: Any) -> None:
-    """Delete fitted attributes, and the private ones that a fit leaves (those a class names in `_stale` included)."""
+    """Delete the fitted attributes, and the private attributes of a fit that the class lists in `_stale`."""
     stale = {*estimator._stale, "_agreement"}
     for name in [name for name in vars(estimator) if name.endswith("_") or name in stale]:
         delattr(estimator, name)
@@ -349,7 +353,7 @@ def _refuse_what_is_not_finite(estimator: Any) -> None:
 
 
 def refuse_what_is_not_finite(found: dict[str, Any]) -> None:
-    """Raise where one of these results, by name, holds NaN or infinity."""
+    """Raise if one of these results, given by name, contains NaN or infinity."""
     for name, value in found.items():
         if isinstance(value, float | np.ndarray) and not np.all(np.isfinite(value)):
             raise ValueError(

@@ -1,6 +1,6 @@
-"""A problem: the training rows, and a sample of them under a kernel.  Every hook of a fit gets one.
+"""Problem: the training rows and a sample of them under a kernel, which is the input of every hook of a fit.
 
-If the kernel says little about the rows, a warning says so and gives advice.
+The module also has the warnings, with advice, for kernels that suit the rows badly.
 """
 
 from __future__ import annotations
@@ -28,38 +28,39 @@ from .rowset import RowSet
 from .sample import Sample
 from .span import AllRowsSpan, Points, PointSpan, Span
 
-MIN_EXPLAINED = 0.05
-FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
-# With a smaller `RowSet.share_of_own` the two halves never differ by FAR_ABOVE: of 336 tables made to find a
-# counterexample, some with heavy tails and weights, the 223 whose halves did differ had .176 and more.
+MIN_EXPLAINED = 0.05  # a fit warns if the components explain a smaller share of the variance
+FAR_ABOVE = 2.0  # a fit warns if variance captured in sample / variance captured on unseen rows exceeds this
+# With a smaller `RowSet.share_of_own` the two halves never differ by the factor FAR_ABOVE. Of 336 tables made to find a
+# counterexample, some with heavy tails and weights, 223 had halves that differed, and their shares were .176 or more.
 LITTLE_OF_OWN = 0.15
-MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
-NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # halves with fewer rows are not compared
+NEARLY_CONSTANT = 1e-3  # a kernel is nearly constant if total variance / mean k(x, x) is below this
 # Rounding shows in the scores if the variance is below this share of k(x, x); keyed by the bytes of a number.
 SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
-SCALE_ROWS, SCALE_COLUMNS = 500, 256
-WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
+SCALE_ROWS, SCALE_COLUMNS = 500, 256  # rows whose scale is checked, and columns checked at a time
+WILD_SCALES = 100.0  # a fit warns if the largest standard deviation of a column / the lower quartile exceeds this
 NEGATIVE = "k(x, x) is below zero for all rows looked at: a kernel is larger for rows that are alike; try its negative"
 NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
 LOST_IN_LENGTH = (
     "the rows differ, but by so little, compared with their distance from the origin, that rounding hides it in the "
     "products that this kernel is made of: subtract the mean of every column first"
 )
-# largest difference from a column's mean / largest number; above it, products do not lose the differences
+# Products lose the differences between rows if the largest difference from a column's mean, divided by the largest
+# absolute value, is below this.
 FAR_OUT = 1e-3
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Training rows, their sample, and all else that a fit knows before it chooses points."""
+    """Training rows, their sample, and everything else that a fit knows before it chooses points."""
 
     rows: Rows
     sample: Sample
     gamma: float
     rng: np.random.Generator
-    # set if the rows had many more columns and are represented in the space that they span
+    # Set if there are many more columns than rows, so that the rows are represented in the space that they span.
     short: ShortSide | None = None
-    coordinates: Any = None  # coordinates of the search for points (search/subspace.py), if they are computed already
+    coordinates: Any = None  # of the search for points (search/subspace.py), if already computed
 
     @property
     def kernel(self) -> Kernel:
@@ -67,8 +68,7 @@ class Problem:
 
     @property
     def rank_tolerance(self) -> float:
-        """Share of the largest eigenvalue of K_SS below which eigenvalues are rounding, or noise of an indefinite
-        kernel."""
+        """Eigenvalues of K_SS below this share of the largest are rounding errors, or noise of an indefinite kernel."""
         return max(RANK_TOLERANCE, self.sample.indefiniteness)
 
     def span(self, chosen: Points, *, signed: bool = False) -> Span:
@@ -89,15 +89,14 @@ class Problem:
         return SeenPoints(chosen.kernel, chosen.points, self.sample.measured_on)
 
     def ratio(self, seen: SeenPoints, chosen: Points) -> CapturedRatio:
-        """How much of exact kernel PCA chosen points keep."""
+        """The captured ratio of the best components on chosen points."""
         return ratio_of_points(seen, self.sample, chosen, self.rows.n_samples)
 
     def ratio_and_span(self, seen: SeenPoints, chosen: Points) -> tuple[CapturedRatio, Span | None]:
-        """How much of exact kernel PCA chosen points keep, and, computed at the same time if there are threads, their
-        span.
+        """The captured ratio of chosen points and, if threads are free to compute it at the same time, their span.
 
-        The ratio is the work of one thread, the span's pass over all rows that of many.  The span is left for later if
-        no thread is free, or if an indefinite kernel may need another one.
+        The ratio keeps one thread busy, the pass over all rows for the span many.  The span is None if too few threads
+        are free, or if the kernel may be indefinite, because then the method may need a span with other signs.
         """
         n_threads, ratio = self.sample.n_threads, partial(self.ratio, seen, chosen)
         on_host = self.rows.in_memory and is_numpy(self.sample.rows.X)
@@ -107,16 +106,18 @@ class Problem:
         return found[0], found[1]
 
     def variances_of_scores(self, expansion: KernelExpansion) -> np.ndarray:
-        """(M,) variances of all rows' scores, by one more pass over the rows: for components that the span does not
-        contain."""
+        """(M,) variances of the scores of all rows, by one more pass over the rows.
+
+        This is for components that do not lie in the span.
+        """
         over_scores = MomentSum(expansion.kernel, expansion.points, expansion.coef, with_trace=False)
         found = self.rows.add_up(over_scores, self.sample.n_threads)
         return np.maximum(np.diagonal(to_numpy(found.covariance(self.sample.center))), 0.0)
 
     def for_points(self, n_support: int, n_samples: int | None = None) -> Problem:
-        """This problem with a sample large enough for that many points, or of `n_samples` rows if that is given.
+        """This problem with a sample that is large enough for `n_support` points, or has `n_samples` rows if given.
 
-        Returns itself, with everything that its sample has already computed, if its sample is large enough.
+        If the present sample is large enough, the problem itself is returned, with everything already computed.
         """
         sample, rows = self.sample, self.sample.rows
         wanted = n_samples or sample.plan.sample_size(n_support)
@@ -148,10 +149,10 @@ def span_of(
     signed: bool = False,
     n_threads: int = 1,
 ) -> Span:
-    """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
+    """The span of the chosen points with the moments of all rows, by one pass (none if all rows were chosen).
 
-    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped; `signed` keeps those
-    of an indefinite kernel that are negative.
+    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped.  With `signed`, the
+    negative eigenvalues of an indefinite kernel are kept.
     """
     if chosen.exhaustive:
         return AllRowsSpan.of(chosen, center, dense=signed)
@@ -163,8 +164,10 @@ def span_of(
 
 
 def nothing_to_explain(seen: RowSet) -> str:
-    """Why rows have no variance under a kernel: it sees them all as equal, or they are so far out that rounding hides
-    it."""
+    """The reason why rows have no variance under a kernel, as an error message.
+
+    Either all rows are equal to the kernel, or they are so far from the origin that rounding hides their differences.
+    """
     kernel = seen.kernel
     if kernel.definite is not True and not kernel.precomputed and float(np.max(np.diagonal(to_numpy(seen.gram)))) < 0:
         return NEGATIVE
@@ -177,7 +180,7 @@ def nothing_to_explain(seen: RowSet) -> str:
 
 
 def warn_about_scales(rows: Array) -> None:
-    """Warn of columns in very different units: a distance sees only the largest."""
+    """Warn of columns in very different units: only the largest columns affect a distance."""
     if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
         return
     some = to_numpy(rows[:SCALE_ROWS, :])
@@ -196,7 +199,7 @@ def warn_about_scales(rows: Array) -> None:
 
 
 def warn_of_rounding(spread: float) -> None:
-    """Warn of rows so nearly equal under the kernel that their differences are lost in the rounding of its values."""
+    """Warn if the kernel values of rows are so nearly equal that rounding hides the differences."""
     warn(
         f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): the scores show rounding. "
         "Centre and scale the rows, or give another gamma",
@@ -206,7 +209,7 @@ def warn_of_rounding(spread: float) -> None:
 
 @dataclass(frozen=True)
 class GammaAdvice:
-    """What advice about gamma can say: its value, and whether the median rule is still to be tried."""
+    """The current gamma, and whether the advice should mention the median rule."""
 
     gamma: float
     try_median: bool
@@ -223,11 +226,11 @@ def warn_about_kernel(
 
     Parameters
     ----------
-    explained : share of the total variance in the components
-    exact : the same share for exact kernel PCA, approximately
-    spread : total variance over the mean of k(x, x)
-    seen_and_unseen : captured variance on rows that chose the points, and on others
-    advice : about gamma, None for kernels without a width
+    explained : share of the total variance that the components capture
+    exact : share that exact kernel PCA captures, approximately
+    spread : total variance divided by the mean of k(x, x)
+    seen_and_unseen : variance that components found on some rows capture on these rows, and on others
+    advice : advice about gamma; None for kernels without a width
     """
     seen, unseen = seen_and_unseen
     narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
@@ -261,6 +264,6 @@ def split_captured(rows: RowSet) -> tuple[float, float]:
     if rows.size < 2 or len(rows.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows for a comparison
     if rows.is_all and rows.share_of_own < LITTLE_OF_OWN:
-        return 1.0, 1.0  # without variance of their own the halves cannot disagree, so the comparison is skipped
+        return 1.0, 1.0  # the halves cannot differ by FAR_ABOVE (see LITTLE_OF_OWN)
     own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -1,22 +1,21 @@
 """RowSet: some rows under a kernel, and exact kernel PCA of them.
 
-A fit looks at several sets of rows: it searches for points on one, measures what it found on another, and sums up all
-rows in the end.  A `RowSet` holds the weight of each of its rows and the probability with which it was drawn, and
-computes once, on first use, what several users share: the gram, exact kernel PCA of all rows and of two halves of
-them.
+A fit uses several sets of rows: it searches for points on one, measures the result on another, and sums over all rows
+in the end.  A `RowSet` holds the weight of each of its rows and the probability with which the row was drawn.  On first
+use it computes what several callers share: the gram, and exact kernel PCA of the set and of two halves of it.
 
-Samples must not miss heavy rows.  Under heavy tails a few rows carry far more of the variance than others.  A row
-contributes its squared distance from the mean in feature space, which is approximated by its distance from the feature
-of the mean row c,
+Samples must not miss heavy rows.  Under heavy tails, a few rows carry far more of the variance than others.  The
+variance that a row carries is its squared distance from the mean in feature space.  It is approximated by the squared
+distance from the feature of the mean row c,
 
     b_n = k(x_n, x_n) - 2 k(x_n, c) + k(c, c)
 
-exact for a linear kernel and a good guide for others, at the cost of one kernel column.  A sample drawn evenly misses
-rows that are few and carry much.  Rows drawn with probabilities
+which is exact for a linear kernel and a good guide for others, and costs one column of kernel values.  A uniform sample
+would miss a few rows that carry much.  So rows are drawn with probabilities p_n and get the weights omega_n / p_n,
 
-        p_n = min(1, size (1/2 omega_n / sum omega + 1/2 omega_n b_n / sum omega b)),      counted omega_n / p_n times,
+    p_n = min(1, size (1/2 omega_n / sum omega + 1/2 omega_n b_n / sum omega b))
 
-include the heaviest rows for certain and the others in proportion; sums over them are unbiased, whatever the tails.
+The heaviest rows are then certain to be drawn, and sums over the drawn rows are unbiased, however heavy the tails.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ord
 
 @dataclass(frozen=True)
 class Half:
-    """Half of some rows, by their places, and how much each counts."""
+    """Half of the rows of a set: their places in the set, and their weights."""
 
     places: np.ndarray
     weights: np.ndarray | None
@@ -58,18 +57,18 @@ class Half:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows drawn with chances that grow with the variance they carry."""
+    """Rows drawn with probabilities that grow with the variance they carry."""
 
     places: np.ndarray  # (size,), ascending
-    weights: np.ndarray  # (size,) how much each counts
+    weights: np.ndarray  # (size,) omega_n / p_n
     chances: np.ndarray  # probability of being drawn; 1 for rows so heavy that every draw takes them
 
     def halves(self, *, of_all: bool) -> list[Half]:
-        """Two halves, whose rows count twice.
+        """Two halves of the rows, each of which represents all rows, so that weights are doubled.
 
-        Rows drawn from all rows (`of_all`) that are so heavy that every draw takes them are in both halves, and count
-        once. If only some of the rows were drawn from, rows as heavy as these may be among the others, so none is in
-        both.
+        `of_all` says that the rows were drawn from all training rows.  Then rows so heavy that every draw takes them
+        are in both halves, with their weights unchanged.  If the rows were drawn from only some of the training rows,
+        the others may include rows as heavy, so no row is in both halves.
         """
         certain, others = np.flatnonzero(self.chances >= 1.0), np.flatnonzero(self.chances < 1.0)
         if not of_all:
@@ -84,7 +83,7 @@ class Drawn:
 def carried_variance(
     kernel: Kernel, rows: Array, weights: np.ndarray | None, row_scale: Array | None = None
 ) -> np.ndarray:
-    """b, the variance that each row carries; `row_scale` multiplies the kernel values of a row with others."""
+    """(n,) variance b that each row carries; `row_scale` multiplies the kernel values of a row with other rows."""
     xp = namespace(rows)
     if weights is None:
         center = xp.mean(rows, axis=0)
@@ -98,14 +97,14 @@ def carried_variance(
 
 
 def tails(carried: np.ndarray, weights: np.ndarray | None) -> float:
-    """n sum (w b)^2 / (sum w b)^2: 1 where all rows carry the same, 2 where what they carry is exponential."""
+    """n sum (w b)^2 / (sum w b)^2: 1 if all rows carry the same variance, 2 if it is distributed exponentially."""
     mass = shares_of(weights, len(carried)) * carried  # a row of large weight is heavy, like one that is far out
     total = float(mass.sum())
     return len(mass) * float(np.sum((mass / total) ** 2)) if total > 0 else 0.0
 
 
 def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:
-    """About `size` rows by systematic sampling in the order they are in, which is taken to be random."""
+    """Draw about `size` rows by systematic sampling in their given order, which is assumed to be random."""
     omega = np.ones(len(carried)) if weights is None else np.asarray(weights, dtype=np.float64)
     mass = omega / omega.sum() / 2 + omega * carried / (2 * float(omega @ carried))
     chance = _chances(mass, size)
@@ -115,7 +114,7 @@ def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:
 
 
 def _chances(mass: np.ndarray, size: int) -> np.ndarray:
-    """min(1, c mass) with sum `size`."""
+    """The probabilities min(1, c mass), with the factor c that makes their sum `size`."""
     size = min(size, len(mass))
     certain = np.zeros(len(mass), dtype=bool)
     while True:
@@ -128,12 +127,12 @@ def _chances(mass: np.ndarray, size: int) -> np.ndarray:
         certain |= more
 
 
-POINTS_FOR_THREADS = 400  # with fewer points, kernel values of a row set cost no more than handing them to threads
+POINTS_FOR_THREADS = 400  # for fewer points, starting threads takes longer than the kernel values of a row set
 INDEFINITE = 1e-6  # negative eigenvalues below this share of the largest variance are ignored
 
 
 def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> Array:
-    """k(rows, points), the rows spread over threads where the points are many."""
+    """k(rows, points); for many points, several threads share the rows."""
     if not is_numpy(rows) or points.shape[0] < POINTS_FOR_THREADS:
         return kernel(rows, points)
     cross_gram = kernel.bind(points)
@@ -144,7 +143,7 @@ def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) ->
 
 
 def gram_times(gram: Array, right: np.ndarray) -> np.ndarray:
-    """gram @ right on the host, a few rows at a time: a float32 gram times float64 numbers would be copied whole."""
+    """gram @ right on the host, a few rows at a time, because numpy would convert a whole float32 gram to float64."""
     parts = row_ranges(gram.shape[0], CACHED_ROWS if is_numpy(gram) else gram.shape[0])
     return np.concatenate([to_numpy(product(gram[rows, :], right)) for rows in parts])
 
@@ -157,15 +156,15 @@ class RowSet:
     values: Array  # (n, d) relative to `origin`, in the precision of the search
     origin: Array | None  # (d,), set if only differences of rows matter
     weights: np.ndarray | None  # (n,) the weight of each row; None if all are equal
-    is_all: bool  # these are all the rows there are
-    # probability of a training row to be in this set or, if rows were `drawn`, among those they were drawn from
+    is_all: bool  # these are all training rows
+    # The probability that a training row is in this set or, if rows were `drawn`, among the rows they were drawn from.
     chance: float
     drawn: Drawn | None  # how the rows were drawn, if they carry very different shares of the variance
     kernel: Kernel
     n_components: int
     center: bool
     n_threads: int = 1
-    known_gram: Array | None = None  # of a precomputed kernel
+    known_gram: Array | None = None  # the gram of these rows, if the kernel is precomputed
 
     @property
     def size(self) -> int:
@@ -183,7 +182,7 @@ class RowSet:
 
     @property
     def in_float64(self) -> RowSet:
-        """These rows without shortcuts in precision."""
+        """These rows in float64, converted from the rows as given."""
         if itemsize(self.values) == 8 or self.known_gram is not None:
             return self
         values = as_float64(self.given)
@@ -191,7 +190,7 @@ class RowSet:
 
     @cached_property
     def gram(self) -> Array:
-        """K of the rows."""
+        """(n, n) gram of the rows."""
         if self.known_gram is not None:
             return self.known_gram
         rows = self.values
@@ -227,11 +226,11 @@ class RowSet:
 
     @cached_property
     def rounding(self) -> float:
-        """How far rounding has moved the gram, as a share of its largest diagonal value.
+        """Estimated rounding error of the gram, as a share of its largest diagonal value.
 
-        The diagonal of the computed gram comes, like its other values, from products that cancel, the more so the
-        further a row is from the origin.  Its difference from k(x, x), which is known without rounding, shows the
-        error.
+        Like its other values, the diagonal of the computed gram comes from products that cancel; the further a row is
+        from the origin, the more digits are lost.  The difference between this diagonal and k(x, x), which is known
+        without rounding, shows the error.
         """
         gram = self.gram
         if itemsize(gram) == 8 or self.known_gram is not None:
@@ -243,9 +242,10 @@ class RowSet:
 
     @cached_property
     def indefiniteness(self) -> float:
-        """|most negative| / largest eigenvalue of the gram; eigenvalues below this share are as uncertain as that.
+        """|most negative| / largest eigenvalue of the gram; 0 if no negative eigenvalue exceeds rounding.
 
-        Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
+        Positive eigenvalues of K_SS below this share of the largest are noise as well: dividing by them would let the
+        captured variance under an indefinite kernel grow without bound.
         """
         if self.kernel.definite or self._proven_definite:
             return 0.0
@@ -255,30 +255,33 @@ class RowSet:
             raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
         # Compare with the centred variance too: a large constant gives one huge eigenvalue that would hide real
         # negative ones.
-        # values of a user's kernel may be rounded
+        # A user's kernel may return rounded values, so more is tolerated.
         little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE
         little *= min(self.size * float(self.exact.variances[0]), largest)
-        # rounding of the values, and of the eigenvalues
+        # The two terms bound the rounding of the kernel values and that of the eigenvalues.
         error = 4 * self.size**0.5 * float(namespace(gram).max(gram)) + 10 * largest
         single = itemsize(gram) < 8
         error *= 2.0 ** (-23 if single else -52)
         if single and little < -lowest <= error and self.known_gram is None:
-            return self.in_float64.indefiniteness  # in float32 it cannot be distinguished from rounding
+            return self.in_float64.indefiniteness  # in float32 it could be rounding
         return -lowest / largest if -lowest > max(little, error) else 0.0
 
     @property
     def negative_share(self) -> float:
-        """Sum of the negative eigenvalues' absolute values as a share of all, for the gram."""
+        """Sum of |negative eigenvalues| of the gram, as a share of the sum of all |eigenvalues|."""
         return 0.0 if self.kernel.definite or self._proven_definite else share_of_negative(self._eigenvalues)
 
     @cached_property
     def _proven_definite(self) -> bool:
-        """Whether a Cholesky factor, in a fifth of the eigenvalues' time, proves that all negative ones are ignored."""
+        """Whether a Cholesky factorisation proves that all negative eigenvalues are small enough to be ignored.
+
+        It takes a fifth of the time of the eigenvalues.
+        """
         if self.kernel.definite is not None or not is_numpy(self.gram):
             return False
         gram = as_float64(self.gram)
         check_finite_kernel(gram)
-        largest = max(float(np.diagonal(gram).max()), float(gram.mean(axis=0).sum()))  # a lower bound of the largest
+        largest = max(float(np.diagonal(gram).max()), float(gram.mean(axis=0).sum()))  # at most the largest eigenvalue
         ignored = INDEFINITE * min(self.size * float(self.exact.variances[0]), largest)
         return ignored > 0 and cholesky(add_to_diagonal(gram, ignored)) is not None
 
@@ -297,7 +300,7 @@ class RowSet:
 
     @cached_property
     def targets(self) -> Array:
-        """(n, M), sqrt(lambda_k) v_k(x) of exact kernel PCA, uncentred: what greedy selection explains."""
+        """(n, M) targets of greedy selection: uncentred scores by exact kernel PCA, each times sqrt(lambda_k)."""
         return matmul(self.gram, self.exact.directions, self.n_threads)
 
     @cached_property
@@ -311,10 +314,10 @@ class RowSet:
 
     @property
     def share_of_own(self) -> float:
-        """How much of the components' variance comes from explaining each row by itself, to first order, as a share.
+        """The share of the components' variance that rows have only because they took part in the fit, to first order.
 
-        Without row i, of centred length |phi_i| and weight omega_i, its score on component k is about
-        z_ik (1 - omega_i |phi_i|^2 / lambda_k).
+        If row i, of centred length |phi_i| and weight omega_i, were left out of the fit, its score on component k would
+        be about z_ik (1 - omega_i |phi_i|^2 / lambda_k).
         """
         omega, exact = self.shares, self.exact
         lengths = to_numpy(namespace(self.gram).linalg.diagonal(self.gram)).astype(np.float64)
@@ -329,7 +332,7 @@ class RowSet:
         return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / variance if variance > 0 else 0.0
 
     def check_apart(self, variance: float) -> None:
-        """Raise if exact kernel PCA finds no variance among the rows, because a share of zero is undefined."""
+        """Raise if exact kernel PCA captures no variance on the rows, because a share of zero is undefined."""
         if not variance > 0:
             raise ValueError(
                 f"the {self.size} rows that the result is measured on, or half of them, are all the same to this "
@@ -340,7 +343,7 @@ class RowSet:
 
     @cached_property
     def halves(self) -> list[Half]:
-        """Two halves of the rows; rows that every draw from all rows takes are in both."""
+        """Two halves of the rows; rows that are certain to be drawn are in both (see `Drawn.halves`)."""
         if self.drawn is not None:
             return self.drawn.halves(of_all=self.chance >= 1.0)
         places = np.arange(self.size)
@@ -368,12 +371,12 @@ class RowSet:
         return take_columns(take_rows(self.gram, rows), columns)
 
     def part_of(self, values: Array, half: Half) -> Array:
-        """The rows of an array, which has one for each row of the set, that belong to a half."""
+        """The part of `values`, an array with one row for each row of the set, that belongs to a half."""
         return values[half.places[0] : half.places[-1] + 1, :] if self.drawn is None else take_rows(values, half.places)
 
     @cached_property
     def captured_across(self) -> tuple[float, float]:
-        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) if it captures
+        """Variance that exact kernel PCA of one half captures on that half and on the other; (0, 0) if it finds
         none."""
         if self.size < 2:
             return 0.0, 0.0

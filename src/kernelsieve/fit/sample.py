@@ -1,10 +1,10 @@
-"""The rows that points are chosen by: a random sample under a kernel.
+"""Sample: the random sample of rows from which a fit chooses its points, under a kernel.
 
-Choosing points needs far fewer rows than fitting them: a few thousand show where the variance is.  The first rows of a
-`Sample` are its evaluation rows, on which results are measured; the others guide the search (all of them do if the
-sample is the whole data).  Rows are taken relative to an origin among them, in float32 if the kernel is bounded: what
-is computed from them only steers the fit or measures it to five digits, and the model itself is fitted to the rows as
-given.
+Choosing points needs far fewer rows than the fit itself: a few thousand show where the variance is.  The first rows of
+a `Sample` are its evaluation rows, on which results are measured; the others guide the search (all rows do if the
+sample is the whole data).  An origin near the rows is subtracted from them, and they are rounded to float32 if the
+kernel is bounded.  That is precise enough, because the sample only steers the fit or measures it to five digits; the
+model itself is fitted to the rows as given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .rowset import Drawn, RowSet, carried_variance, draw, tails
 
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
-EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
+EXACT_ROWS = 500  # a sample of at most this many rows is not rounded to float32
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Sample:
     center: bool
     n_threads: int
     given: Array  # (n_evaluation, d) the evaluation rows, the first of the sample, as the user gave them
-    origin: Array | None  # (d,) subtracted from the rows if only their differences matter
-    dtype: Any  # the dtype in which rows are used; None to keep their own
-    n_population: int = 0  # number of all training rows, if the sample is not all of them
-    # how the evaluation rows were drawn, if rows carry very different shares of the variance
+    origin: Array | None  # (d,) subtracted from the rows; None if the kernel depends on more than differences
+    dtype: Any  # the dtype to which rows are converted; None to keep their own
+    n_population: int = 0  # number of training rows, if the sample is only a part of them
+    # How the evaluation rows were drawn, if some rows carry far more of the variance than others.
     drawn: Drawn | None = None
     plan: SearchPlan = PLAN
-    guides: bool = True  # whether rows after the evaluation rows guide a search
+    guides: bool = True  # False if no rows are needed to guide a search, so that all may be evaluation rows
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class Sample:
         n_population: int = 0,
         plan: SearchPlan = PLAN,
     ) -> Sample:
-        """A sample of which about `n_evaluation` rows, the first, are for evaluation; by default as the plan says."""
+        """A sample whose first rows, about `n_evaluation` of them (by default as in the plan), are evaluation rows."""
         size, n_evaluation = len(rows.indices), n_evaluation or plan.evaluation_rows
         if plan.all_evaluate:
             n_evaluation = size
@@ -97,9 +97,9 @@ class Sample:
     def search(self) -> slice:
         """Rows that guide the search for points.
 
-        Evaluation rows measure the result of the search, so they do not guide it, unless the sample is the whole data.
-        But the share of the training rows that guides the search is taken of the evaluation rows as well, so that
-        these still represent all rows.
+        If the sample is the whole data, all rows guide the search.  Otherwise most evaluation rows do not, because they
+        measure its result.  Of the evaluation rows, the same share guides the search as of all other training rows;
+        otherwise they would not represent the training rows, some of which the search has seen.
         """
         if self.rows.whole:
             return slice(0, self.size)
@@ -110,7 +110,7 @@ class Sample:
 
     @property
     def shares(self) -> np.ndarray | None:
-        """Weights with sum one, or None when all are equal."""
+        """(n,) weights scaled to sum one; None if all are equal."""
         weights = self.rows.weights
         return None if weights is None else weights / weights.sum()
 
@@ -121,7 +121,7 @@ class Sample:
         """The evaluation rows, the first of the sample."""
         n, drawn = self.n_evaluation, self.drawn
         weights = self.rows.weights if drawn is None else drawn.weights
-        # probability of a row of the sample among all rows; copies of a row are one row of the sample
+        # The probability that a training row is in the sample, in which a row and its copies count as one row.
         chance = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
         return self._row_set(
             slice(0, n),
@@ -134,14 +134,16 @@ class Sample:
 
     @property
     def held_columns(self) -> tuple[int, ...]:
-        """Columns in which points do not move: those frozen by the user, and those in which the kernel is a step
-        function."""
+        """Columns in which points keep the values of rows.
+
+        These are the columns frozen by the user, and those in which the kernel is a step function and has no gradient.
+        """
         still = self.kernel.still_columns(int(self.rows.X.shape[1]))
         return tuple(sorted({*still, *self.plan.frozen_columns}))
 
     @cached_property
     def all_rows(self) -> RowSet | None:
-        """All rows of the data; None if the sample is only some of them, or if their gram would cost too much."""
+        """All rows of the data; None if the sample is only a part of them, or if their gram would cost too much."""
         cost = 1.0 if self.kernel.metric == "euclidean" else DIFFERENCE_COST
         if self.evaluation.is_all:
             return self.evaluation
@@ -151,9 +153,10 @@ class Sample:
 
     @cached_property
     def measured_on(self) -> RowSet:
-        """Rows on which the result is measured: fresh ones if there are any, otherwise the evaluation rows.
+        """Rows on which the result is measured: fresh rows if there are any, otherwise the evaluation rows.
 
-        Fresh rows are better because points fit the rows by which they were chosen better than others.
+        Fresh rows took no part in choosing the points.  They are preferred because points fit the rows by which they
+        were chosen better than other rows.
         """
         rows = self.rows.fresh
         if rows is None:
@@ -164,7 +167,10 @@ class Sample:
 
     @cached_property
     def other_rows(self) -> RowSet:
-        """The last rows, as many as the evaluation rows, to measure decisions that were made on the evaluation rows."""
+        """The last rows of the sample, as many as there are evaluation rows.
+
+        They measure decisions that were made on the evaluation rows.
+        """
         n, weights = self.n_evaluation, self.rows.weights
         last = slice(self.size - n, self.size)
         share = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
@@ -204,11 +210,10 @@ class Sample:
 
     @property
     def representative(self) -> Sample:
-        """This sample with evaluation rows that include the heavy ones (fit/rowset.py); itself if no rows are
-        heavy.
+        """This sample with evaluation rows drawn to include heavy rows (fit/rowset.py); itself if no rows are heavy.
 
-        The result is not cached: a sample that refers to itself would keep its rows, perhaps on a device, after the
-        fit.
+        The result is not cached: a sample that refers to itself would keep its rows in memory, perhaps on a device,
+        after the fit.
         """
         is_all = self.rows.whole and self.n_evaluation == self.size
         if is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
@@ -224,11 +229,11 @@ class Sample:
         dtype = _dtype_for(given, rows, self.kernel, self.origin) if self.dtype == np.float32 else self.dtype
         return replace(self, rows=rows, drawn=drawn, given=given, dtype=dtype)
 
-    # The rows in the precision of the search, and columns of their gram.
+    # Access to the rows in the precision of the search.
 
     @property
     def _n_pool(self) -> int:
-        """Number of rows that the evaluation rows are drawn from, the first of the sample."""
+        """Number of rows, the first of the sample, from which the evaluation rows are drawn."""
         most = self.plan.pool_per_evaluation_row * self.n_evaluation
         return self.size if self.rows.whole or not self.guides else min(most, self.size // 2)
 
@@ -242,7 +247,7 @@ class Sample:
         return self._pool if self._n_pool == self.size else self._seen(slice(0, self.size))
 
     def values(self, rows: slice) -> Array:
-        """Some rows relative to the origin, for callers that need only a few at a time."""
+        """Rows of a slice, relative to the origin, for callers that need only a few at a time."""
         return self._pool[rows, :] if rows.stop <= self._n_pool else self._seen(rows)
 
     def _seen(self, rows: slice) -> Array:
@@ -254,14 +259,14 @@ class Sample:
         light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
         away = X.dtype.type(0) if origin is None else origin.astype(X.dtype, copy=False)
         for part in row_ranges(len(indices), CACHED_ROWS):
-            # subtracted in the rows' own precision and rounded once
+            # The subtraction is done in the precision of the rows, so that the result is rounded only once.
             np.subtract(X[indices[part]], away, out=light[part], casting="same_kind")
             finite(light[part])
         return light
 
     @property
     def settled(self) -> Sample:
-        """This sample in the precision that its kernel needs: float32 cannot tell rows apart whose kernel values are
+        """This sample, in float64 if the kernel needs it: float32 cannot tell rows apart if all kernel values are
         nearly 1."""
         seen = self.evaluation
         if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
@@ -278,8 +283,8 @@ class Sample:
     def _in_float64(self) -> Sample:
         return replace(self, dtype=np.float64)
 
-    # Greedy rules read the gram of all sampled rows column by column. If the gram of all of them is known, columns
-    # come from it, otherwise from the kernel, so that nothing of size^2 is ever needed.
+    # Greedy rules read the gram of all sampled rows column by column. If that gram is known, columns are taken from it;
+    # otherwise the kernel computes each column, so that size^2 numbers are never stored.
 
     @cached_property
     def diagonal(self) -> np.ndarray:
@@ -299,7 +304,7 @@ class Sample:
 
     @cached_property
     def all_targets(self) -> np.ndarray:
-        """`RowSet.targets` of the evaluation rows, for all sampled rows."""
+        """(n, M) scores of all sampled rows by exact kernel PCA of the evaluation rows, as `RowSet.targets`."""
         if self.n_evaluation == self.size:
             return to_numpy(self.evaluation.targets)
         return self._cross_gram(slice(0, self.n_evaluation)) @ to_numpy(self.evaluation.exact.directions)
@@ -321,9 +326,10 @@ def _origin_for(given: Array, X: Array, kernel: Kernel) -> Array | None:
 
 
 def _dtype_for(given: Array, rows: SampledRows, kernel: Kernel, origin: Array | None) -> Any:
-    """The dtype in which rows are used; None to keep their own.
+    """The dtype to which rows are converted; None to keep their own.
 
-    In float32 where the kernel is bounded, if the rows, about their origin, can be squared there.
+    It is float32 for large samples under a bounded kernel, unless the squares of the rows, relative to their origin,
+    would overflow or underflow in float32.
     """
     if is_numpy(rows.X) and kernel.bounded and len(rows.indices) > EXACT_ROWS:
         about = 0.0 if origin is None else origin

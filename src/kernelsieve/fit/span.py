@@ -1,20 +1,20 @@
 """Span: points, the span of their features, and the moments of all rows over it.
 
-For points S with gram K_SS = G G' (G, m x q: the points' own coordinates in an orthonormal basis of span(phi(S))), a
-row x, projected on that span, has coordinates f(x) with
+The points S have the gram K_SS = G G', where the rows of G (m x q) are the coordinates of the points in an orthonormal
+basis of span(phi(S)).  In this basis, the projection of a row x on the span has coordinates f(x) with
 
     k(S, x) = G f(x)
 
-and the mean and covariance of f over all training rows are all that a method needs to know of the data from here on:
-the best components, the variance along given ones, their offset, the captured variance, the elastic-net and likelihood
-problems.
+The mean and covariance of f over all training rows are all that a method needs to know about the data from here on:
+they give the best components, the variance along given ones, their offset, the captured variance, and the problems of
+the elastic net and of maximum likelihood.
 
     a few points    PointSpan: G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from a pass over all rows
-    all rows        AllRowsSpan: G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
+    all rows        AllRowsSpan: G by pivoted Cholesky, f(x_n) = row n of G; the N x N gram is computed only on request
 
 An indefinite kernel may keep its negative part: then W'K_SS W = J, a diagonal of signs (`spectrum/whitening.py`).
-With centring the covariance is centred and K_SS is not: expansions are over uncentred features.  Where a method keeps
-only some of the points, `places` says which.
+With centring, the covariance is centred but K_SS is not, because expansions are over uncentred features.  If a method
+keeps only some of the points, `places` are the positions of these.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Components:
 
 @dataclass(frozen=True)
 class Span(ABC):
-    """span(phi(S)) with the moments of all rows over it: all that a method needs to know of the data."""
+    """span(phi(S)) with the moments of all rows over it: all that a method needs to know about the data."""
 
     kernel: Kernel  # the kernel that the `points` belong to
     points: Array  # (m, d)
@@ -67,7 +67,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def coordinates(self) -> np.ndarray:
-        """(m, q), G."""
+        """(m, q) matrix G."""
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """The weight of all rows."""
+        """Sum of the weights of all rows."""
 
     @property
     @abstractmethod
@@ -100,17 +100,17 @@ class Span(ABC):
 
     @cached_property
     def gram(self) -> np.ndarray:
-        """(m, m), K_SS, or its positive part if the kernel is indefinite."""
+        """(m, m) gram K_SS, or its positive part if the kernel is indefinite."""
         return self.coordinates @ self.coordinates.T
 
     @cached_property
     def moment(self) -> np.ndarray:
-        """(q, q), sum_n w_n f_n f_n', about the mean where centred."""
+        """(q, q) matrix sum_n w_n f_n f_n', with f_n relative to the mean if the model is centred."""
         return self.covariance * self.weight
 
     @cached_property
     def features(self) -> np.ndarray:
-        """(m, p), F with F F' = sum_n w_n k_n k_n', k_n = k(S, x_n), centred if the model is."""
+        """(m, p) matrix F with F F' = sum_n w_n k_n k_n', where k_n = k(S, x_n), centred if the model is."""
         values, vectors = top_eigh(self.moment)
         return self.coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0)))
 
@@ -128,19 +128,20 @@ class Span(ABC):
     def total_variance(self) -> float:
         """Mean squared distance of phi(x) from the mean, or from the origin when not centred."""
         total = self.mean_length - (self.mean_square if self.center else 0.0)
-        # the total of an indefinite kernel can be less than the variance of its positive part
+        # Under an indefinite kernel the total can be less than the variance of the positive part.
         return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
 
     @property
     def spread(self) -> float:
-        """The total variance as a share of the mean of |k(x, x)|, which may be negative under an indefinite kernel."""
+        """The total variance as a share of |mean of k(x, x)|; the mean may be negative under an indefinite kernel."""
         return self.total_variance / max(abs(self.mean_length), TINY)
 
     def surely_captured(self, captured: float) -> float:
         """A lower bound on the captured ratio of the best components, whose variances sum to `captured`.
 
-        Exact kernel PCA captures at most what they do plus all variance outside the span (Ky Fan; the cross terms of a
-        positive semi-definite operator cannot add more), and both are known from all rows.
+        Exact kernel PCA captures at most what these components capture plus all variance outside the span.  (By Ky
+        Fan's theorem, the cross terms of a positive semi-definite operator cannot add more.)  Both are known from all
+        rows.
         """
         if not self.kernel.definite or not captured > 0:
             return 0.0
@@ -155,12 +156,12 @@ class Span(ABC):
         return max(self.mean_square - kept, 0.0)
 
     def gram_at(self, places: np.ndarray) -> np.ndarray:
-        """K over the points at these places."""
+        """The gram of the points at these places."""
         coordinates = self.coordinates[places]
         return coordinates @ coordinates.T
 
     def directions(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-        """(q, M) coordinates, in this span, of the components sum_i coef_i phi(s_i)."""
+        """(q, M) coordinates in the basis of the span of the components sum_i coef_i phi(s_i)."""
         return (self.coordinates if places is None else self.coordinates[places]).T @ coef
 
     def variances(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
@@ -168,7 +169,7 @@ class Span(ABC):
         return quadratic_forms(self.covariance, self.directions(coef, places))
 
     def variances_in_order(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-        """(M,) the variance that each component adds to those before it, whether or not they are orthonormal."""
+        """(M,) variance that each component adds to the components before it, which need not be orthonormal."""
         return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef, places)))
 
     def captured(self, coef: np.ndarray, places: np.ndarray | None = None) -> float:
@@ -179,12 +180,12 @@ class Span(ABC):
 
     @abstractmethod
     def best(self, n_components: int) -> Components:
-        """The components in the whole span that capture most."""
+        """The components in the whole span that capture most variance."""
 
     def best_at(self, places: np.ndarray, n_components: int) -> np.ndarray:
-        """Coefficients over the points at these places, for the components in their span that capture most.
+        """Coefficients of the best components in the span of the points at these places, over these points.
 
-        Columns are zero if that span has fewer directions.
+        The last columns are zero if that span has fewer than `n_components` directions.
         """
         whitening = whiten(self.gram_at(places)).matrix
         features = whitening.T @ self.coordinates[places]
@@ -197,12 +198,12 @@ class Span(ABC):
 
     @abstractmethod
     def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
-        """The model with these components, over all points."""
+        """The model with these components, which keeps all points."""
 
     def expansion_at(self, places: np.ndarray, coef: np.ndarray, *, orthogonal: bool = True) -> KernelExpansion:
-        """The model with these coefficients over the points at these places, and no others.
+        """The model with these coefficients, which keeps only the points at these places.
 
-        Only the mean's projection on their span is kept.
+        Of the mean, it keeps the projection on the span of these points.
         """
         kernel, points = self.kernel.part(self.points, places)
         offset, mean_coef = np.zeros(coef.shape[1]), None
@@ -214,12 +215,12 @@ class Span(ABC):
 
 
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """v'Mv for every column v, M positive semi-definite; negative results are rounding and become zero."""
+    """v'Mv for every column v, for a positive semi-definite M; negative results are due to rounding and become zero."""
     return np.maximum(np.sum(vectors * (matrix @ vectors), axis=0), 0.0)
 
 
 def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
-    """Q of inside = Q R; a column that depends linearly on earlier ones is zero in Q."""
+    """The factor Q of the QR decomposition of `inside`, with zero columns where a column depends on earlier ones."""
     basis, mixing = np.linalg.qr(inside)
     missing = inside.shape[1] - basis.shape[1]
     if missing:
@@ -231,16 +232,16 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Points:
-    """Chosen points: all that is needed to make a span."""
+    """Chosen points, with what is needed to compute their span."""
 
     kernel: Kernel  # the kernel that the `points` belong to
     points: Array  # (m, d)
     indices: np.ndarray | None  # (m,) numbers of training rows, or None if the points are not rows
     exhaustive: bool = field(default=False, kw_only=True)  # the points are all (distinct) rows of the data
-    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) multiplicity of each row; None if all are 1
-    by_evaluation: bool = field(default=False, kw_only=True)  # chosen by exact components of the evaluation rows
-    optimal: bool = field(default=False, kw_only=True)  # no points are better for the rows of the sample
-    # places of the evaluation rows that points started from
+    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) weight of each row; None if all are 1
+    by_evaluation: bool = field(default=False, kw_only=True)  # chosen to explain the evaluation rows' exact components
+    optimal: bool = field(default=False, kw_only=True)  # no other points capture more variance of the sample
+    # Places of the evaluation rows at which points started.
     seeds: np.ndarray | None = field(default=None, kw_only=True)
 
     @property
@@ -254,7 +255,7 @@ class Points:
 
     @cached_property
     def spectrum(self) -> GramSpectrum:
-        """The spectrum of K_SS, computed once; the span and the measurements whiten it to their own tolerances."""
+        """The spectrum of K_SS, computed once; the span and the measurements whiten it with tolerances of their own."""
         return GramSpectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -266,12 +267,12 @@ class PointSpan(Span):
     """The span of a few points, with moments from one pass over all rows."""
 
     moments: Moments
-    dropped: float = 0.0  # share of the gram's spectrum that is negative
+    dropped: float = 0.0  # share of the gram's spectrum that was negative and has been dropped
     known_gram: Array | None = None  # K_SS, if it has been computed already
 
     @cached_property
     def point_gram(self) -> Array:
-        """(m, m), K_SS, on the device of the points."""
+        """(m, m) gram K_SS, on the device of the points."""
         return gram_of(self.kernel, self.points) if self.known_gram is None else self.known_gram
 
     @cached_property
@@ -288,7 +289,7 @@ class PointSpan(Span):
 
     @property
     def whitening(self) -> np.ndarray:
-        """(m, q), W."""
+        """(m, q) whitening W."""
         return to_numpy(self.moments.whitening)
 
     @property
@@ -305,7 +306,7 @@ class PointSpan(Span):
 
     @cached_property
     def signs(self) -> np.ndarray | None:
-        """The signature J, W'K_SS W = J, if an indefinite kernel's negative part is kept; None otherwise."""
+        """The diagonal of the signature J = W'K_SS W if the kernel's negative part is kept; None otherwise."""
         if getattr(self.kernel, "definite", True):
             return None
         signs = signs_of(self.whitening, to_numpy(self.point_gram))
@@ -324,7 +325,7 @@ class PointSpan(Span):
         return max(total, float(positive.sum()))
 
     def best(self, n_components: int) -> Components:
-        """With C the covariance of whitened features, C V = V diag(variance): coefficients W V."""
+        """The best components: coefficients W V, with V the eigenvectors of the covariance of whitened features."""
         covariance = Operator.of(self.moments.covariance(self.center))
         values, vectors = top(covariance, n_components, signature=self.signs, precise=True)
         vectors = like(vectors, self.moments.whitening)
@@ -344,9 +345,9 @@ class PointSpan(Span):
 
 @dataclass(frozen=True)
 class AllRowsSpan(Span):
-    """The span of all rows of a small data set: by their gram if it is `dense`, else by its Cholesky factor."""
+    """The span of all rows of a small data set, computed from their gram if `dense`, else from its Cholesky factor."""
 
-    counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
+    counts: np.ndarray | None  # (m,) weight of each row; None if all are one
     known_coordinates: np.ndarray | None = None
     dense: bool = False
 
@@ -369,7 +370,7 @@ class AllRowsSpan(Span):
 
     @cached_property
     def _host_rows(self) -> Array:
-        """The rows on the host, where they are factorised."""
+        """The rows on the host, where the Cholesky factor is computed."""
         rows = as_float64(self.points)
         return to_numpy(rows) if is_foreign(rows) else rows
 
@@ -440,13 +441,13 @@ class AllRowsSpan(Span):
         return self.mean_length - (self.mean_square if self.center else 0.0)
 
     def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
-        """These rows with other weights; the coordinates are kept."""
+        """This span with other weights of its rows; the coordinates are reused."""
         return replace(self, counts=counts, known_coordinates=self.coordinates)
 
     def best(self, n_components: int) -> Components:
-        """Exact kernel PCA: the eigenproblem is that of the rows' (weighted) gram.
+        """The components of exact kernel PCA, from the eigenvectors of the (weighted) gram of the rows.
 
-        As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
+        As in scikit-learn's KernelPCA, the negative part of an indefinite kernel is dropped after centring, not before.
         """
         found = exact_components(self.gram, n_components, center=self.center, weights=self.counts, precise=True)
         real = found.variances > np.finfo(np.float64).eps * found.variances[0]

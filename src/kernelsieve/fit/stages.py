@@ -1,9 +1,9 @@
-"""How far a fit has come: its stages, and the rows of every pass over blocks.
+"""Progress reports of a fit: its stages, and the rows read in every pass over blocks.
 
-scikit-learn's callbacks are told, and with `verbose` lines are printed.  To a callback each stage is a subtask of the
-fit, each pass ("rows") one of its stage, and each hundredth of the pass one of that; where the length of the stream is
-not known, there are ten of these whenever the number of rows has doubled.  `metadata` has `n_rows`, `n_total` (None if
-it is not known) and `rows_per_second`.
+scikit-learn's callbacks are called, and with `verbose` lines are printed.  To a callback, each stage is a subtask of
+the fit, each pass over the rows (named "rows") is a subtask of its stage, and each hundredth of the pass is a subtask
+of the pass.  If the length of the stream is unknown, a pass has at most ten subtasks for each doubling of the number of
+rows instead.  `metadata` has `n_rows`, `n_total` (None if unknown) and `rows_per_second`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Replaces the class of this name in versions of scikit-learn without callbacks."""
 
 
-SUBTASKS = 100  # of a pass
-LINES = 10  # that `verbose` prints of a pass
+SUBTASKS = 100  # subtasks that a pass over the rows has for callbacks
+LINES = 10  # lines that `verbose` prints during a pass over the rows
 
 
 class Stages:
@@ -40,14 +40,14 @@ class Stages:
         self._context: Any = None
         self._stage: Any = None
         self._name, self._verbose = "", bool(getattr(estimator, "verbose", False))
-        self.watched = self._verbose or bool(getattr(estimator, "_skl_callbacks", ()))  # whether anybody wants to know
+        self.watched = self._verbose or bool(getattr(estimator, "_skl_callbacks", ()))  # whether progress is reported
         if hasattr(estimator, "_init_callback_context"):
             self._context = estimator._init_callback_context(max_subtasks=n_stages)
             self._context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """One stage, from begin to end."""
+        """Report the begin and the end of one stage."""
         start, self._name = perf_counter(), name
         if self._context is not None:
             self._stage = self._context.subcontext(task_name=name, max_subtasks=None)
@@ -60,7 +60,7 @@ class Stages:
 
     @contextmanager
     def reading(self, n_total: int | None) -> Iterator[Advance]:
-        """A pass over blocks; gives what is to be called with the number of rows of each block that is done."""
+        """Report a pass over blocks; yields a function to call with the number of rows of each finished block."""
         with ExitStack() as passes:
             told = []
             if self._verbose:
@@ -91,14 +91,14 @@ class Stages:
         context.call_on_fit_task_end(estimator=self._estimator, metadata=count.as_metadata)
 
     def finish(self, X: Any, y: Any = None) -> None:
-        """The whole fit is done."""
+        """Report the end of the whole fit."""
         if self._context is not None:
             self._context.call_on_fit_task_end(estimator=self._estimator, X=X, y=y, reconstruction_attributes={})
 
 
 @contextmanager
 def printed_pass(estimator: Any, stage: str, n_total: int | None) -> Iterator[Advance]:
-    """A pass of which lines are printed."""
+    """A pass over blocks that prints lines of progress."""
     count = Count(n_total, LINES)
 
     def advance(n_rows: int) -> None:
@@ -109,13 +109,13 @@ def printed_pass(estimator: Any, stage: str, n_total: int | None) -> Iterator[Ad
 
 
 def printing(estimator: Any, X: Any, rules: RowRules, stage: str) -> Any:
-    """X, of whose blocks lines are printed if the estimator is `verbose`."""
+    """X; if the estimator is `verbose`, reading its blocks prints lines of progress."""
     watch = partial(printed_pass, estimator, stage)
     return watched(X, rules, watch, once=True) if estimator.verbose else X
 
 
 class Count:
-    """The rows of a pass that have been read, and the marks that they have passed."""
+    """The number of rows read in a pass, and the progress marks reached by it."""
 
     def __init__(self, n_total: int | None, n_marks: int) -> None:
         self.n_total, self.n_marks = n_total, n_marks
@@ -123,7 +123,10 @@ class Count:
         self._start = perf_counter()
 
     def passed(self, n_rows: int) -> int:
-        """How many marks so many more rows have passed: shares of a known length, else a tenth of them a doubling."""
+        """Count `n_rows` more rows; return how many new marks are reached.
+
+        If the length is known, `n_marks` marks divide it evenly; otherwise each doubling has a tenth as many.
+        """
         self.n_rows += n_rows
         if self.n_total is None:
             marks = 1 + int(self.n_marks / 10 * math.log2(self.n_rows))
@@ -137,7 +140,7 @@ class Count:
         return self.n_rows / max(perf_counter() - self._start, 1e-9)
 
     def as_metadata(self) -> dict[str, Any]:
-        """What callbacks are given."""
+        """The metadata that callbacks receive."""
         return {"n_rows": self.n_rows, "n_total": self.n_total, "rows_per_second": self.rows_per_second}
 
     def __str__(self) -> str:

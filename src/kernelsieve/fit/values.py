@@ -1,14 +1,14 @@
-"""Kernel values that a fit remembers: if a kernel is a user's code, computing its values is the main cost of a fit.
+"""Kernel values that a fit remembers: if the kernel is a user's code, computing its values is the main cost of a fit.
 
-A fit needs some values several times: choosing points, measuring them and the pass over all rows look at the same
-pairs.  `RememberedKernel` stands for the kernel during a fit.  Among the rows that the fit looks at before its pass it
-keeps all values that were computed, so that
+A fit needs some values several times: choosing points, measuring them, and the pass over all rows use the same pairs.
+`RememberedKernel` replaces the kernel during a fit.  It keeps all computed values between sampled rows, which are the
+rows that the fit uses before its pass, so that
 
-    a pair of such rows is computed once, k(x, y) and k(y, x) being one value
-    rows that come only in the pass are computed on the way and not kept
+    each pair of sampled rows is computed once: k(x, y) and k(y, x) are one value
+    values of rows that appear only in the pass are computed there and not kept
 
-and it counts the values computed.  Rows are recognised by their content, or by object identity, so that the rest of a
-fit need not know that values are remembered.
+It also counts the values computed.  Rows are recognised by their content, or objects by their identity, so the rest of
+a fit need not know that values are remembered.
 """
 
 from __future__ import annotations
@@ -32,37 +32,38 @@ from ..rows.sampling import SampledRows, row_keys
 
 # Kernel values between at most this many rows are kept: a table of 512 MB, whose unused parts take no memory.
 MOST_ROWS = 8192
-# A function of vectors is costly if the gram of the rows that a fit looks at would take more seconds than this, judged
-# by the values of so many rows with as many others.
+# A function of vectors is costly if the gram of the sampled rows would take more than PATIENCE seconds. This is
+# estimated by timing the values of TIMED_ROWS rows with TIMED_ROWS others.
 PATIENCE = 60.0
 TIMED_ROWS = 16
-CHECKED_ROWS = 4  # rows on which a diagonal that the user states is compared with k(x, x)
+CHECKED_ROWS = 4  # number of rows on which `diagonal=` of the user is compared with k(x, x)
 
 
 class KernelValues:
-    """The values of a kernel among some rows, computed when they are first asked for, and a count of them."""
+    """A table of kernel values between some rows, each computed when it is first needed, and a count of them."""
 
     def __init__(self, kernel: Kernel, rows: Array) -> None:
         self.kernel = kernel
         self.n_evaluations = 0
         self._places: dict[Hashable, int] = {}
-        self._kept = rows  # objects that are known by their identity must not go away
+        self._kept = rows  # objects known by their identity must stay alive
         for key in keys_of(rows[:MOST_ROWS]):
             self._places.setdefault(key, len(self._places))
         size = len(self._places)
-        self._table = np.zeros((size, size))  # of each pair of places, only one of its two elements may be filled
+        self._table = np.zeros((size, size))  # a pair of rows may have its value at (i, j), at (j, i), or both
         self._known = np.zeros((size, size), dtype=bool)
-        # k(x, x) is kept outside the table, because a block of which some values are known is computed in smaller ones
+        # k(x, x) is not kept in the table: a block with some known values is computed in several smaller blocks, which
+        # takes more calls.
         self._diagonal = np.full(size, np.nan)
         self._last: tuple[Array, np.ndarray] = (None, np.empty(0, dtype=np.intp))
         self._lock = Lock()
 
     def places(self, rows: Array) -> np.ndarray:
-        """(n,) the rows' places in the table; -1 for rows that are not in it."""
+        """(n,) places of the rows in the table; -1 for rows that are not in it."""
         return np.fromiter(map(self._places.get, keys_of(rows), repeat(-1)), dtype=np.intp, count=rows.shape[0])
 
     def _places_of(self, rows: Array) -> np.ndarray:
-        """Their places, which are kept: rules ask for one column after the other of the same array of rows."""
+        """As `places`; the last result is kept, because rules need many columns of the gram of one array of rows."""
         last, places = self._last
         if last is not rows:
             places = self.places(rows)
@@ -94,7 +95,7 @@ class KernelValues:
         inside = places >= 0
         values = np.full(len(places), np.nan)
         values[inside] = self._diagonal[places[inside]]
-        # a stated diagonal may differ from the k(x, x) of the blocks, for instance by a noise term
+        # A diagonal that the kernel defines itself may differ from k(x, x) in a block, for instance by a noise term.
         if not self.kernel.has_own_diagonal:
             known = inside & self._known[places, places]
             values[known] = self._table[places[known], places[known]]
@@ -106,7 +107,7 @@ class KernelValues:
         return values
 
     def _rectangle(self, rows: Array, points: Array, places: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Values of rows and points that all have places."""
+        """k(rows, points) for rows and points that are all in the table."""
         block, known = self._looked_up(places, at)
         if known.all():
             return block
@@ -119,7 +120,7 @@ class KernelValues:
         return block
 
     def _square(self, rows: Array, places: np.ndarray) -> np.ndarray:
-        """Values of rows with each other: each pair once."""
+        """k(rows, rows), with each pair computed only once."""
         if np.any(places < 0):
             block = np.empty((len(places), len(places)))
             self._fill_square(block, rows)
@@ -138,7 +139,7 @@ class KernelValues:
         return block
 
     def _looked_up(self, places: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The table's elements, and which of them are known; the element of the swapped pair is looked up too."""
+        """Values from the table, and which of them are known; a value may be stored for the swapped pair."""
         one, other = _elements(places, at), _elements(at, places)
         known = np.array(self._known[one])
         block = np.array(self._table[one])
@@ -153,7 +154,7 @@ class KernelValues:
         self._known[elements] = True
 
     def _fill_square(self, block: np.ndarray, rows: Array) -> None:
-        """k(rows, rows) by halves: the value of two rows of different halves is computed once and stored twice."""
+        """Compute k(rows, rows) by recursive halving: values between two halves are computed once and stored twice."""
         n = rows.shape[0]
         if n <= self.kernel.least_square:
             block[:] = self._computed(rows, rows)
@@ -166,7 +167,7 @@ class KernelValues:
         self._fill_square(block[second, second], rows[second])
 
     def check_diagonal(self) -> None:
-        """Refuse a diagonal that the user states and that is not k(x, x), on a few rows."""
+        """Raise if the diagonal that the user states differs from k(x, x) on the first few rows."""
         if not self.kernel.states_diagonal:
             return
         few = self._kept[:CHECKED_ROWS]
@@ -188,7 +189,7 @@ class KernelValues:
 
 
 def _elements(places: np.ndarray, at: np.ndarray) -> tuple[Any, ...]:
-    """An index of the elements (places, at) of a matrix, by slices (which are faster) for consecutive places."""
+    """An index of the submatrix (places, at), made of slices for consecutive places, because slices are faster."""
     lines, columns = _run(places), _run(at)
     if lines is None and columns is None:
         return np.ix_(places, at)
@@ -202,7 +203,7 @@ def _run(places: np.ndarray) -> slice | None:
 
 @dataclass(frozen=True, eq=False)
 class RememberedKernel(Kernel):
-    """A kernel whose values are computed once, while a fit lasts."""
+    """A kernel that computes each of its values at most once during a fit."""
 
     plain: Kernel
     store: KernelValues
@@ -245,7 +246,7 @@ class RememberedKernel(Kernel):
         return like(self.store.diagonal(as_float64(rows)), rows)
 
     def __reduce__(self) -> Any:
-        """Without the values, so that they are not sent to workers, which compute what they need."""
+        """Pickle the kernel without its remembered values, which would be sent to every worker."""
         return _itself, (self.plain,)
 
 
@@ -254,7 +255,7 @@ def _itself(kernel: Kernel) -> Kernel:
 
 
 def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
-    """The kernel with a memory for values among these rows, if its values are the user's code; otherwise the kernel."""
+    """The kernel with a memory for values between these rows if it is a user's function, else the kernel itself."""
     if not kernel.costly or kernel.differentiable or not is_remembered(rows.X):
         return kernel
     parts = [rows.values] if rows.fresh is None else [rows.values, rows.fresh.values]
@@ -266,12 +267,12 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
 
 
 def check_symmetry(kernel: Kernel, rows: Array, compute: Callable[[Array, Array], Array] | None = None) -> None:
-    """Refuse a user's kernel whose values depend on the order of a pair, on four pairs of the first rows."""
+    """Raise if a user's kernel depends on the order of its arguments, judged by four pairs of the first rows."""
     if not kernel.costly or rows.shape[0] < 4:
         return
     left, right = rows[:2], rows[2:4]
     compute = compute or kernel
-    # Not kept: a square of which some values are known is computed row by row, which takes more calls.
+    # These values are not kept: a square block with some known values is computed in parts, which takes more calls.
     values, swapped = to_numpy(compute(left, right)), to_numpy(compute(right, left)).T
     off = np.abs(values - swapped) > ASYMMETRY[values.dtype.itemsize] * np.abs(values).max()
     if off.any():
@@ -283,7 +284,7 @@ def check_symmetry(kernel: Kernel, rows: Array, compute: Callable[[Array, Array]
 
 
 def is_slow(kernel: Kernel, few: Array, n_values: float) -> bool:
-    """Whether so many kernel values take longer than a fit should, judged by those of a few rows."""
+    """Whether `n_values` kernel values would take longer than PATIENCE, judged by timing the values of a few rows."""
     limit = PATIENCE * TIMED_ROWS**2 / n_values
 
     def seconds() -> float:
@@ -295,12 +296,12 @@ def is_slow(kernel: Kernel, few: Array, n_values: float) -> bool:
 
 
 def is_remembered(rows: Array) -> bool:
-    """Whether these rows can be recognised by their content: they have to be on the host."""
+    """Whether these rows can be recognised by their content, which requires them to be on the host."""
     return is_numpy(rows) or scipy.sparse.issparse(rows)
 
 
 def keys_of(rows: Array) -> Iterable[Hashable]:
-    """A key for each row, the same for equal rows."""
+    """A key for each row; equal rows have equal keys."""
     if not is_numpy(rows):
         return row_keys(rows)
     if rows.dtype == object:
@@ -310,7 +311,7 @@ def keys_of(rows: Array) -> Iterable[Hashable]:
 
 
 def rectangles(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and columns of blocks that together cover every true element of a matrix once, and no other element."""
+    """Yield rows and columns of disjoint blocks that cover all true elements of a matrix, and no others."""
     in_row, in_column = wanted.any(axis=1), wanted.any(axis=0)
     rows, columns = np.flatnonzero(in_row), np.flatnonzero(in_column)
     if np.count_nonzero(wanted) == len(rows) * len(columns):
