@@ -1,1 +1,1 @@
-"""Estimators: thin scikit-learn classes over the solvers."""
+"""The estimators: thin scikit-learn classes that call the solvers."""

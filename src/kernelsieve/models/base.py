@@ -1,9 +1,9 @@
-"""The one way every kernel estimator is fitted.
+"""KernelTransformer: the steps by which every kernel estimator is fitted.
 
     rows -> problem -> points -> span -> components -> stored -> measured
 
-An estimator is its docstring, its parameters, a policy and three hooks: `_request` says what the fit asks of its rows,
-`_points` chooses support points, `_components` finds the components on their span.
+An estimator consists of its docstring, its parameters, a policy and three hooks: `_request` says what the fit needs
+from its rows, `_points` chooses support points, and `_components` finds the components on their span.
 """
 
 from __future__ import annotations
@@ -73,33 +73,34 @@ from .expansion_api import ExpansionTransform, FittedExpansion, MeasuresAgreemen
 
 KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
 
-AUTO_SEED = 0  # of gamma="auto", so that it is the same for every random_state
-SETTLING_ROWS = 1000  # enough to check the scales of columns and to settle the width of the kernel
+AUTO_SEED = 0  # seed of gamma="auto", fixed so that gamma does not depend on random_state
+SETTLING_ROWS = 1000  # rows on which the scales of columns are checked and the width of the kernel is determined
 
 
 @dataclass(frozen=True)
 class Policy:
     """How the fits of one class differ from those of others."""
 
-    keeps_negative: bool = False  # the negative part of an indefinite kernel's spectrum is modelled, not dropped
-    judges_kernel: bool = True  # warn if the kernel explains little of the rows; published methods do not
-    merges_copies: bool = True  # equal rows become one row of their summed weight
+    keeps_negative: bool = False  # model the negative part of an indefinite kernel's spectrum instead of dropping it
+    judges_kernel: bool = True  # warn if the kernel explains little of the rows; False for published methods
+    merges_copies: bool = True  # merge equal rows into one row with the sum of their weights
 
 
 @dataclass(frozen=True)
 class RowRequest:
-    """What a fit asks of its rows before points are chosen."""
+    """What a fit needs from its rows before points are chosen."""
 
-    n_rows: int  # to look at
-    n_components: float | None  # a number, a share of the variance that determines it, or None if the method does
-    least_rows: int = 0  # different rows, at least
-    fresh: bool = True  # some rows are set aside to measure what was chosen on others
-    row_space: bool = False  # few rows of very many columns may be represented in the space that they span
-    plan: SearchPlan | None = None  # of the search for points, if it is not that of the class
-    # number of points to be moved, whose coordinates can be computed together with exact kernel PCA
+    n_rows: int  # number of rows to sample
+    # A number, a share of the variance that determines the number, or None if the method determines it.
+    n_components: float | None
+    least_rows: int = 0  # the fit fails if there are fewer different rows
+    fresh: bool = True  # set some rows aside, to measure the result on rows that did not choose the points
+    row_space: bool = False  # allow few rows with very many columns to be represented in the space that they span
+    plan: SearchPlan | None = None  # numbers that steer the search; None for the plan of the class
+    # Number of points to move, if any: the coordinates of the search are then computed beside exact kernel PCA.
     n_moved: int | None = None
     frozen_columns: Any = None  # names or numbers of columns in which points are not moved
-    kernel_on: KernelOn | None = None  # determines the kernel on the sampled rows, if not as in other classes
+    kernel_on: KernelOn | None = None  # determines the kernel on the sampled rows; None for the default
 
 
 @dataclass(frozen=True)
@@ -107,18 +108,18 @@ class Found:
     """The components that a method found on a span."""
 
     expansion: KernelExpansion
-    support: np.ndarray | None  # row numbers of its points, None if they are not rows
-    variances: np.ndarray  # (M,) of the scores on the training rows
-    eigenvalues: np.ndarray  # (M,) as the method defines them
-    # (M,) the variance that each component adds to those before it, if that differs from its own
+    support: np.ndarray | None  # row numbers of the points; None if they are not rows
+    variances: np.ndarray  # (M,) variances of the scores on the training rows
+    eigenvalues: np.ndarray  # (M,) eigenvalues, as the method defines them
+    # (M,) variance that each component adds to the components before it; None if that is its own variance.
     captured: np.ndarray | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
-    # no other components on these points capture more, so the captured ratio is that of the points
+    attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that only this method has
+    # Whether no other components on these points capture more, so that the captured ratio is that of the points.
     best_on_points: bool = False
 
     @classmethod
     def best(cls, choice: Choice, span: Span, n_components: int, attributes: dict[str, Any]) -> Found:
-        """The best components on the chosen points; TooManyComponents if they have fewer."""
+        """The best components on the chosen points; raise TooManyComponents if their span has too few."""
         best, chosen = span.best(n_components), choice.selection
         if (n_directions := n_real(best.variances)) < n_components:
             raise TooManyComponents(
@@ -131,10 +132,10 @@ class Found:
         return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)
 
     def as_scored(self, choice: Choice) -> Found:
-        """Itself with the variances of the scores, computed in one more pass over the rows.
+        """This result with the variances of the actual scores, computed in one more pass over the rows.
 
-        The span of an indefinite kernel is that of its positive part, but scores depend on the kernel's values
-        themselves.
+        Under an indefinite kernel, the span has variances by the positive part of the kernel alone, but scores depend
+        on the whole kernel.
         """
         variances = choice.problem.variances_of_scores(self.expansion)
         if self.captured is None:
@@ -155,10 +156,10 @@ class KernelTransformer(
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,
 ):
-    """Validation, fitting and use of the sparse kernel estimators."""
+    """Base class of the kernel estimators: validation, the steps of a fit, and the methods of a fitted model."""
 
     _policy: ClassVar[Policy] = Policy()
-    _plan: ClassVar[SearchPlan] = PLAN  # of the search for points
+    _plan: ClassVar[SearchPlan] = PLAN  # the numbers that steer the search for points
     _stale: ClassVar[tuple[str, ...]] = ()  # private attributes that an earlier fit may leave
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
@@ -174,14 +175,15 @@ class KernelTransformer(
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.  Also arrays of torch and cupy, which are worked on where
-            they are; dask arrays and dataframes; and rows in blocks: a list of blocks, a function that returns an
-            iterator of blocks, a DataLoader of torch, a zarr array, a pyarrow dataset.  Blocks are of any of these
-            libraries, all of one.  They are read twice, for a sample and for the moments (of a list, only the sample's
-            rows); once more where a larger sample is needed, or to count them for a fraction.
+            Rows; for a precomputed kernel their square gram.  Arrays of torch and cupy are accepted, and are processed
+            on their device; so are dask arrays and dataframes.  Rows may also come in blocks: a list of blocks, a
+            function that returns an iterator of blocks, a torch DataLoader, a zarr array or a pyarrow dataset.  All
+            blocks must belong to one library.  Blocks are read twice: for a sample (from a list, only the sampled rows
+            are read) and for the moments.  They are read once more if a larger sample is needed, or if rows must be
+            counted because `n_support` is a fraction.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 counts as two rows, one of weight 0 not at all.
+            A row of weight 2 counts as two rows, a row of weight 0 does not count.
 
         Returns
         -------
@@ -219,22 +221,22 @@ class KernelTransformer(
 
     @abstractmethod
     def _components(self, choice: Choice, span: Span) -> Found:
-        """The components on the span of the points."""
+        """The components on the span of the points, with their variances."""
 
     def _check_parameters(self, sample_weight: Any) -> None:
-        """Refuse parameters that do not go together, before anything is read."""
+        """Raise if parameters are incompatible, before any row is read."""
 
     def _keep(self, choice: Choice, span: Span) -> None:
         """Keep what `partial_fit` needs to add rows to this fit."""
 
-    # What they share.
+    # The steps that all estimators share.
 
     def _watched(self, X: Any, stages: Stages) -> Any:
-        """X, whose passes tell how far they have come if somebody wants to know."""
+        """X; if progress is reported, its passes report how many rows have been read."""
         return watched(X, RowRules.of(self), stages.reading) if stages.watched else X
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
-        """The training rows, and a sample of them under the kernel that it settles."""
+        """The training rows, and a sample of them under the kernel that is determined on it."""
         rows = rows_of(X, RowRules.of(self, merge_copies=self._policy.merges_copies), sample_weight)
         return self._problem_on(rows, self._rng())
 
@@ -246,7 +248,7 @@ class KernelTransformer(
         sampled = rows.sample(request.n_rows + n_fresh, rng).split(request.n_rows, plan.all_evaluated)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
-        # in other rows, the pass for the sample has found the columns and their names
+        # For rows in blocks, the columns and their names become known only when the sample is read.
         if not isinstance(rows, ArrayRows):
             settle_columns(self, rows.n_features, rows.names)
         if sampled.whole and len(sampled.indices) < request.least_rows:
@@ -276,8 +278,7 @@ class KernelTransformer(
     def _sample(
         self, rows: SampledRows, kernel: Kernel, n_components: float | None, n_population: int, plan: SearchPlan
     ) -> Sample:
-        """Sampled rows under their kernel, and the number of components, which a share of the variance
-        may determine."""
+        """The sample, with the number of components, which may have to be found from a share of the variance."""
         known = n_components is None or isinstance(n_components, Integral)
         sample = Sample.of(
             rows,
@@ -293,15 +294,15 @@ class KernelTransformer(
         return sample.representative
 
     def _short_side(self, rows: Rows) -> ShortSide | None:
-        """The rows in the space that they span, if they are few, have very many columns, and the kernel allows it."""
+        """The rows in the space that they span, if they are few with very many columns and the kernel allows it."""
         kind = kernel_of(self.kernel)
         if type(rows) is not ArrayRows or not has_short_side(rows.X) or not kind.in_row_space:
             return None
         return short_side(rows.X, about_origin=kind.stationary)
 
     def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
-        """The thread policy while components are found."""
-        # with all rows as support there is one large dense problem, for which BLAS may have its threads
+        """The number of BLAS threads while components are computed: one, or BLAS's own for a large dense problem."""
+        # If all rows are support points, there is one large dense problem.
         dense = choice.selection.exhaustive and self._policy.keeps_negative
         return nullcontext() if dense else one_blas_thread()
 
@@ -309,7 +310,7 @@ class KernelTransformer(
         return generator_of(self.random_state)
 
     def _symmetric_kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
-        """As `_kernel_on`, after checking a user's kernel on a few pairs."""
+        """As `_kernel_on`, and raise if a user's kernel is not symmetric on a few pairs of rows."""
         kernel, gamma = self._kernel_on(rows)
         check_symmetry(kernel, rows.first(4))
         return kernel, gamma
@@ -318,7 +319,7 @@ class KernelTransformer(
         """The kernel and its gamma, determined on these rows."""
         kind, all_of_them = kernel_of(self.kernel), rows.X.shape[0] == len(rows.indices) <= SETTLING_ROWS
         few = finite(rows.X if all_of_them and rows.turned is not None else rows.first(SETTLING_ROWS))
-        on_the_host = on_host(few)  # so few rows are processed faster there
+        on_the_host = on_host(few)  # few rows are processed faster on the host
         if not kind.rows_only:
             check_spread(on_the_host)
         if kind.uses_gamma:
@@ -329,7 +330,7 @@ class KernelTransformer(
         return self._kernel_for(few, rows.weights)
 
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
-        """The kernel and its gamma, after checking that these rows are in its domain."""
+        """The kernel and its gamma, determined on these rows; raise if the kernel is not defined on them."""
         given, n_threads = kernel_object(self.kernel), effective_n_threads(self.n_jobs)
         if given is not None:
             names = getattr(self, "feature_names_in_", None)
@@ -349,7 +350,7 @@ class KernelTransformer(
         return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0), gamma
 
     def _span(self, choice: Choice) -> Span:
-        """The span of the chosen points, if it was not already made while choosing them."""
+        """The span of the chosen points, which may already have been computed while they were chosen."""
         span = choice.span or choice.problem.span(choice.selection, signed=self._policy.keeps_negative)
         if _indefinite(choice, span):
             share = max(span.negative_share, choice.problem.sample.evaluation.negative_share)
@@ -365,13 +366,13 @@ class KernelTransformer(
             found, most = found.as_scored(choice), positive_variance(choice.problem.sample.evaluation)
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
-            expansion = expansion.on_host()  # the user's rows are on the host, and the device only did the work
+            expansion = expansion.on_host()  # the user's rows are on the host; `device` was only used for the fit
         self.expansion_ = expansion
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
-        # The model has only the positive part of an indefinite kernel; the total counts the negative part and can be
-        # smaller.
+        # The total variance of an indefinite kernel includes the negative part, so it can be smaller than the variance
+        # of the components, which model the positive part.
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
         sample = choice.problem.sample
@@ -386,8 +387,7 @@ class KernelTransformer(
             setattr(self, name, value)
 
     def _measure(self, choice: Choice, span: Span, found: Found) -> None:
-        """Measure the captured ratio and the agreement, and learn the map from scores to rows if the
-        kernel needs one."""
+        """Measure the captured ratio and the agreement, and learn a map from scores to rows if the kernel needs one."""
         sample, n_components = choice.problem.sample, len(self.explained_variance_)
         if sample.n_components != n_components:
             sample = replace(sample, n_components=n_components)
@@ -398,7 +398,7 @@ class KernelTransformer(
             if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
                 warn_of_rounding(spread)
         self._ratio(choice, sample, span, found).store(self)
-        if self.captured_ratio_kind_ != "exact":  # else it is one
+        if self.captured_ratio_kind_ != "exact":  # for exact kernel PCA the agreement is one
             self._agreement = agreement_on_all(self.expansion_, sample.evaluation)
             if self._agreement is not None and found.best_on_points:  # other methods do not aim at these components
                 self._agreement.warn()
@@ -410,7 +410,7 @@ class KernelTransformer(
             self.expansion_ = replace(self.expansion_, kernel=sample.kernel.plain)
 
     def _ratio(self, choice: Choice, sample: Sample, span: Span, found: Found) -> CapturedRatio:
-        """How much of exact kernel PCA's variance the model keeps, raised to the lower bound that all rows prove."""
+        """The captured ratio of the model, raised to the lower bound that the moments of all rows prove."""
         if not found.best_on_points:
             ratio = ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
@@ -419,13 +419,14 @@ class KernelTransformer(
         return measured.corrected(span, found.expansion, float(self.explained_variance_.sum()))
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
-        """Warn if the kernel says little of these rows, with advice about gamma if it is a width."""
+        """Warn if the kernel suits these rows badly, with advice about gamma if the kernel has a width."""
         explained = float(self.explained_variance_ratio_.sum())
         if explained == 0:
-            return  # zero components have had their own warning
+            return  # another warning has been issued for components that are zero
         kernel = sample.kernel
         rows = sample.evaluation
-        # on some of the rows: what exact kernel PCA of one half explains of the other is a safe estimate
+        # If these are not all rows, the variance of one half that components of the other half explain is used, because
+        # it is not too large.
         exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
         warn_about_kernel(
             explained,

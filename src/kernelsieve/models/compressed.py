@@ -1,4 +1,4 @@
-"""compress, CompressedKernelPCA: a fitted model on fewer points, with the same scores."""
+"""compress and CompressedKernelPCA: fitted models reduced to fewer points, with nearly the same scores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .base import SETTLING_ROWS, KernelTransformer
 from .kernel_pca import KernelPCA
 from .sklearn_kernel_pca import bound_callable
 
-# Rows on which scores are compared: a random part if there are more.
+# Scores are compared on at most COMPARED_ROWS rows, or COMPARED_ROWS_PER_POINT rows for each point if that is more.
 COMPARED_ROWS, COMPARED_ROWS_PER_POINT = 5000, 50
 # Attributes of the original that remain valid, because the compressed model reproduces its scores.
 INHERITED = (
@@ -50,11 +50,11 @@ INHERITED = (
     "explained_variance_",
     "explained_variance_ratio_",
 )
-LEAST_R2 = 0.9  # of a score: below this it has changed so much that users are warned
-MAX_NAMED = 8  # components named in a warning
-OF_KERNEL_PCA = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
+LEAST_R2 = 0.9  # users are warned of scores with a smaller R^2
+MAX_NAMED = 8  # largest number of components that a warning names
+OF_KERNEL_PCA = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # common to all kernel PCA models
 CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
-# What scikit-learn's KernelPCA has after `fit`.
+# Attributes of a fitted KernelPCA of scikit-learn.
 SKLEARN_STATE = (
     "n_features_in_",
     "feature_names_in_",
@@ -68,29 +68,30 @@ SKLEARN_STATE = (
 
 @estimator
 class CompressedKernelPCA(KernelTransformer):
-    """Exact kernel PCA, squeezed onto a few points afterwards: what `compress` returns.
+    """Exact kernel PCA compressed to a few points: the estimator that `compress` returns.
 
     Finds points S and coefficients B such that the scores k(x, S) B - b come closest to those of the original model,
 
         min  sum_n |z(x_n) - k(x_n, S) B + b|^2         on rows, or, without any,         sum_k |v_k - v'_k|^2
 
-    `fit` runs exact kernel PCA on the rows and compresses it; `compress` makes one from a model that is fitted already.
-    What is kept is the scores, to within the error that `compression_` states.  The components are no unit vectors, and
-    may lie further off the original's than the scores do: few points can reproduce the scores of all rows to 2 % and
-    yet hold only two thirds of the variance of their features.  `score`, `reconstruction_error` and `captured_ratio_`
-    are about those features, and measure along the components made orthonormal.
+    `fit` runs exact kernel PCA on the rows and compresses the result; `compress` takes a model that is already fitted.
+    Compression preserves the scores, up to the error in `compression_`.  It does not preserve the components as well:
+    they are no longer unit vectors and may be much farther from the original ones than the scores are.  A few points
+    can reproduce the scores of all rows to 2 % and yet capture only two thirds of the variance.  `score`,
+    `reconstruction_error` and `captured_ratio_` show this loss, because they are measured along the components after
+    these have been made orthonormal.
 
-    Cost of `fit`: O(N^2 (d + M)) time and N^2 numbers of memory, for exact kernel PCA.  `SparseKernelPCA` needs
-    neither; compress what is fitted already.
+    Cost: `fit` computes exact kernel PCA, which takes O(N^2 (d + M)) time and stores N^2 numbers.  `SparseKernelPCA`
+    avoids both.  The main use of this class is `compress`, for models that are already fitted.
 
     Parameters
     ----------
     n_components : int or None, default=2
-        Number of components; None keeps all of nonzero variance.
+        Number of components; None keeps all components of nonzero variance.
     n_support : int or "auto", default="auto"
         Number of support points; "auto" takes the fewest that reach `target_error`.
     target_error : float, default=0.05
-        Relative error of the scores that "auto" allows.
+        Largest relative error of the scores that n_support="auto" allows.
     method : {"auto", "optimized", "removal", "l1", "eigen-removal"}, default="auto"
         As in `compress`.
     kernel : str or callable, default="rbf"
@@ -98,31 +99,33 @@ class CompressedKernelPCA(KernelTransformer):
     degree, coef0 : float, default=3, 1
     kernel_params : dict, optional
     center : bool, default=True
-        All as in `KernelPCA`.
+        The parameters from `kernel` to `center` have the same meaning as in `KernelPCA`.
     max_iter : int, default=50
-        L-BFGS steps when points are moved.
+        Largest number of L-BFGS steps if points are moved.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads for passes over the rows.
+        Number of threads for passes over the rows.
 
     Attributes
     ----------
     compression_ : dict
-        What was done and lost: ``method``; ``n_support_before`` and ``n_support_after``; ``error``, of each component,
-        |z - z'| / |z - mean z|; ``total_error``, of all together; ``r2`` of each component, 1 - error^2;
-        ``explained``, the share of the total variance that the compressed components still explain, and
-        ``explained_before``; ``measured_on``, "training rows", "X", "support points" or "feature space" (there the
-        error is |v - v'| / |v|, and ``explained`` a lower bound); ``n_rows``, of those; for "removal" ``curve``, the
-        error of the first 0, 1, 2, ... points.
+        A summary of the compression: ``method``; ``n_support_before`` and ``n_support_after``; ``error``, the relative
+        error |z - z'| / |z - mean z| of each component's scores; ``total_error``, that of all scores together; ``r2``,
+        1 - error^2 for each component; ``explained_before`` and ``explained``, the shares of the total variance that
+        the original components explained and the compressed ones explain; ``measured_on``, "training rows", "X",
+        "support points" or "feature space" (without rows: then the error is |v - v'| / |v|, and ``explained`` is a
+        lower bound); ``n_rows``, the number of these rows; and, for "removal", ``curve``, the errors with the first 0,
+        1, 2, ... points.
     expansion_, support_vectors_, n_support_, dual_coef_, offset_ : as in all models
     support_ : ndarray of shape (m,) or None
-        Row numbers of the support points; None for points that are not rows.
+        Row numbers of the support points; None if the points are not rows.
     eigenvalues_, explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
-        The original's; `compression_` says what is left of them.
+        Those of the original model; `compression_` says how much of them is left.
     captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_
-        Captured variance over exact kernel PCA's: the original's ratio times what is left of it on the rows, along
-        the compressed components made orthonormal.  Only where the error was measured on rows.
-    gamma_, n_samples_seen_, n_features_in_, feature_names_in_ : the original's
+        Captured variance divided by that of exact kernel PCA: the ratio of the original model times the share of its
+        captured variance that is left along the compressed components, made orthonormal.  Available only if the error
+        was measured on rows.
+    gamma_, n_samples_seen_, n_features_in_, feature_names_in_ : those of the original model
     n_iter_ : int
     converged_ : bool
 
@@ -151,12 +154,12 @@ class CompressedKernelPCA(KernelTransformer):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Exact kernel PCA of the rows of X, compressed.
+        """Compute exact kernel PCA of the rows of X, and compress it.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.
+            Rows; for a precomputed kernel their square gram.
         y : ignored
 
         Returns
@@ -169,7 +172,8 @@ class CompressedKernelPCA(KernelTransformer):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
             shared = {name: getattr(self, name) for name in ("n_components", *OF_KERNEL_PCA, "random_state", "n_jobs")}
             if not kernel_of(self.kernel).precomputed:
-                # its errors are clearer than scikit-learn's, and it knows rules for gamma that KernelPCA does not
+                # The kernel is determined here first, because the errors are clearer than scikit-learn's, and because
+                # gamma may name a rule that KernelPCA does not have.
                 _, gamma = self._kernel_for(finite(rows.X[:SETTLING_ROWS]), None)
                 if isinstance(self.gamma, str) and self.gamma not in ("median", "scale"):
                     shared["gamma"] = gamma
@@ -179,7 +183,7 @@ class CompressedKernelPCA(KernelTransformer):
         return self
 
     def _compress(self, model: Any, X: Any) -> None:
-        """Become the compressed form of a fitted model."""
+        """Compress a fitted model, and store the result in this estimator."""
         expansion, rng = model.expansion_, self._rng()
         if not expansion.n_components:
             raise ValueError("the model has no components of nonzero variance: there is nothing to compress")
@@ -198,7 +202,7 @@ class CompressedKernelPCA(KernelTransformer):
             self._adopt(model, error, found)
 
     def _warn_of_loss(self) -> None:
-        """Warn if a score is no longer close to the original."""
+        """Warn of components whose scores are no longer close to the original ones."""
         r2 = self.compression_["r2"]
         lost = np.flatnonzero(r2 < LEAST_R2)
         if not len(lost):
@@ -251,11 +255,12 @@ class CompressedKernelPCA(KernelTransformer):
 
 
 def _kept(found: Compression, explained: np.ndarray | None) -> dict[str, Any]:
-    """R^2 of each component, and the share of the total variance that all of them explained and still explain.
+    """R^2 of each component, and the shares of the total variance that the components explained before and explain now.
 
-    On rows that is sum_k lambda_k R^2_k, the variance of the original's scores that the new ones reproduce.  Without
-    rows the compressed components are projections of the original ones, v' = P v: with C the covariance and lambda_k
-    the variance along v_k, their span captures tr(Q'CQ) >= sum_k lambda_k |Q'v_k|^2 = sum_k lambda_k R^2_k.
+    On rows, the variance explained now is sum_k lambda_k R^2_k, the variance of the original scores that the new ones
+    reproduce.  Without rows, the compressed components are projections of the original ones, v' = P v, and the same sum
+    is a lower bound.  With C the covariance, lambda_k the variance along v_k, and Q an orthonormal basis of the new
+    components, these capture tr(Q'CQ) >= sum_k lambda_k |Q'v_k|^2 = sum_k lambda_k R^2_k.
     """
     r2 = np.maximum(1.0 - np.minimum(found.error, 1.0) ** 2, 0.0)
     if explained is None:
@@ -264,7 +269,7 @@ def _kept(found: Compression, explained: np.ndarray | None) -> dict[str, Any]:
 
 
 def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generator) -> tuple[Array | None, str]:
-    """Rows on which scores are compared, a sample if there are many, and the name of their source."""
+    """Rows on which scores are compared (a sample, if there are many), and a word for where they come from."""
     if X is not None:
         rows, kind = on_host(model._rows(X)), "X"
         assert_all_finite(rows.data if scipy.sparse.issparse(rows) else rows, input_name="X")
@@ -288,7 +293,7 @@ def _check_number_of_rows(error: ExpansionError, n_support: int | None) -> None:
 
 
 def _inverse_map(expansion: KernelExpansion, error: ExpansionError) -> RidgeMap | None:
-    """The map from scores back to rows, for kernels without a better one."""
+    """The ridge map from scores to rows, if the error was measured on rows and the kernel has no better pre-image."""
     if not error.on_rows:
         return None
     rows = error.search_rows
@@ -306,44 +311,45 @@ def compress(
     max_iter: int = 50,
     n_jobs: int | None = None,
 ) -> CompressedKernelPCA:
-    """Nearly the same scores from fewer points: any fitted kernel PCA made cheap to use, without refitting it.
+    """Reduce a fitted kernel PCA to fewer points with nearly the same scores, without fitting it again.
 
     Finds points S and coefficients B that minimise the error of the scores on rows,
 
         sum_n |z(x_n) - k(x_n, S) B + b|^2
 
-    on the training rows where the model holds them (exact kernel PCA does), or on `X`; without any, the error of the
-    components in feature space, sum_k |v_k - v'_k|^2.  The error that is reported is that on the rows looked at: on
-    others it is a little larger, and several times larger where the kernel is narrow and the rows are few.
+    These are the training rows if the model holds them, as exact kernel PCA does, or the rows `X`.  Without rows, the
+    error of the components in feature space is minimised, sum_k |v_k - v'_k|^2.  The reported error is measured on the
+    same rows.  On other rows it is a little larger; with a narrow kernel and few rows, it is several times larger.
 
-    Cost, for n rows (at most 5000, or 50 a point), N original points and r = max(200, 4 m) candidates: n N kernel
-    values for the scores to be kept, O(n r^2 + r^3) for the choice, and for "optimized" n m (d + m) a step.
+    Cost: n is the number of rows (at most 5000, or 50 per point if that is more), N that of the original points, and
+    r = max(200, 4 m) that of candidates.  The original scores take n N kernel values, the choice of points takes
+    O(n r^2 + r^3) time, and each step of "optimized" O(n m (d + m)).
 
     Parameters
     ----------
     model : fitted estimator
-        Of this package, or scikit-learn's `KernelPCA`.
+        A kernel PCA of this package, or scikit-learn's `KernelPCA`.
     n_support : int, optional
         Number of points to keep.
     target_error : float, optional
-        Instead of `n_support`: the fewest points whose relative error is at most this.
+        Largest relative error of the scores; instead of `n_support`, the fewest points that reach it are kept.
     method : {"auto", "optimized", "removal", "l1", "eigen-removal"}, default="auto"
-        "optimized": points moved freely by L-BFGS on the error; "removal": points of the model, by backward elimination
-        with the exact increase of the error; "l1": points of the model, by a group lasso; "eigen-removal": points of
-        the model, by the smallest-eigenvector rule of Schoelkopf et al. (1999), for comparison.  "auto" is "optimized"
-        where the kernel has a gradient, else "removal".
+        "optimized" moves points freely by L-BFGS to minimise the error.  The other methods keep some of the points of
+        the model: "removal" by backward elimination with the exact increase of the error, "l1" by a group lasso, and
+        "eigen-removal", for comparison, by the smallest-eigenvector rule of Schoelkopf et al. (1999).  "auto" is
+        "optimized" if the kernel has a gradient, otherwise "removal".
     X : array-like or sparse matrix of shape (n_samples, n_features), optional
-        Rows on which scores are to be kept; kernel values for a precomputed kernel.
+        Rows on which the scores should stay the same; for a precomputed kernel, their kernel values.
     random_state : int, RandomState or None, default=None
     max_iter : int, default=50
-        L-BFGS steps of "optimized".
+        Largest number of L-BFGS steps of "optimized".
     n_jobs : int or None, default=None
-        Threads for passes over the rows.
+        Number of threads for passes over the rows.
 
     Returns
     -------
     CompressedKernelPCA
-        Fitted, with the error in `compression_`.
+        A fitted estimator, whose `compression_` has the error.
 
     References
     ----------
@@ -395,7 +401,7 @@ def _check_request(
     given = {"n_support": n_support, "target_error": target_error, "method": method}
     given |= {"random_state": random_state, "max_iter": max_iter, "n_jobs": n_jobs}
     constraints = {name: CompressedKernelPCA._parameter_constraints[name] for name in given}
-    constraints["n_support"] = [at_least(1)]  # a number: "auto" is asked for by target_error instead
+    constraints["n_support"] = [at_least(1)]  # not "auto", which target_error stands for
     for name, value in given.items():
         if isinstance(value, bool | np.bool_):
             raise ValueError(f"The {name!r} parameter of compress must not be a bool. Got {value!r}")
@@ -404,7 +410,7 @@ def _check_request(
 
 
 def _original(model: Any) -> Any:
-    """The fitted model as one of this package's."""
+    """The fitted model as an estimator of this package."""
     if isinstance(model, Pipeline):
         raise TypeError(
             "compress takes the kernel PCA itself, not the pipeline it stands in: give its last step, pipeline[-1], "
@@ -420,14 +426,14 @@ def _original(model: Any) -> Any:
 
 
 def adopt(model: SklearnKernelPCA) -> KernelPCA:
-    """scikit-learn's fitted KernelPCA as this package's class; the arrays are shared."""
+    """A KernelPCA of this package that shares the arrays of scikit-learn's fitted KernelPCA."""
     adopted = KernelPCA()
     adopted.set_params(**{name: getattr(model, name) for name in adopted.get_params() if hasattr(model, name)})
     for name in SKLEARN_STATE:
         if hasattr(model, name):
             setattr(adopted, name, getattr(model, name))
     if kernel_of(model.kernel).precomputed:
-        # scikit-learn has centred the gram in place
+        # scikit-learn has centred the gram in place, which is undone here.
         means = model._centerer.K_fit_rows_
         adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_
     adopted._callable = bound_callable(model.kernel, model.kernel_params, model.X_fit_)

@@ -26,7 +26,7 @@ OWN_SCORES = 0.5
 
 @estimator
 class NetParameters:
-    """Parameters of estimators with an elastic net, and the attributes that they store."""
+    """Parameters of estimators with an elastic net, and the fitted attributes that they share."""
 
     alpha: float | Sequence[float] = parameter(0.1, more_than(0), "array-like")
     l2: float = parameter(1e-3, at_least(0, Real))
@@ -44,7 +44,7 @@ class NetParameters:
         return ElasticNet(**{name: getattr(self, name) for name in names})
 
     def _penalty(self, choice: Choice, span: Span) -> np.ndarray | None:
-        """(r,) factor of alpha for each candidate row, infinity to bar it; None if all factors are one."""
+        """(r,) factors of alpha for the candidate rows, infinite for excluded rows; None if all factors are one."""
         return None
 
     def _check_parameters(self, sample_weight: Any) -> None:
@@ -106,10 +106,10 @@ class NetParameters:
 
 
 def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
-    """Warn of unit components that nearly are combinations of earlier ones, or whose scores are.
+    """Warn if unit components, or their scores, are nearly linear combinations of earlier ones.
 
-    This happens if rows far from the origin of the feature space have nearly the same direction: to turn away from it
-    takes large coefficients of both signs, which the l1 penalty does not allow, so every component keeps it.
+    This happens if rows far from the origin of feature space all have nearly the same direction.  Only large
+    coefficients of both signs give components without this direction, and the l1 penalty prevents these.
     """
     outside = np.sum(directions * orthonormal_in_order(directions), axis=0) ** 2
     repeated = np.flatnonzero((outside < REPEATED) & directions.any(axis=0))
@@ -127,7 +127,7 @@ def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
 def _warn_of_correlation(directions: np.ndarray, span: Span) -> None:
     """Warn of components whose scores are mostly explained by the scores of earlier ones."""
     values, vectors = np.linalg.eigh(directions.T @ span.covariance @ directions)
-    scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # columns whose products are the scores' covariances
+    scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # scores' scores = their covariance
     lengths = np.sum(scores**2, axis=0)
     own = np.sum(scores * orthonormal_in_order(scores), axis=0) ** 2
     shared = np.flatnonzero((own < OWN_SCORES * lengths) & (lengths > 0))
@@ -142,20 +142,22 @@ def _warn_of_correlation(directions: np.ndarray, span: Span) -> None:
 
 @estimator
 class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
-    """Kernel PCA whose components are sparse by an elastic net (Wang & Tanaka 2016).
+    """Kernel PCA with components made sparse by an elastic net (Wang & Tanaka 2016).
 
-    Component k imitates kernel PCA's unit component u_k by v = sum_i a_i phi(x_i) with few nonzero a_i:
+    The unit component u_k of kernel PCA is approximated by v = sum_i a_i phi(x_i) with few nonzero a_i:
 
         min_a  1/2 sum_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k |a|_1
 
-    (the paper's criterion without its roots and inverses of K), scaled to unit length afterwards.  With more than one
-    pass u_k then follows v, and so on: orthogonal to the earlier ones, one component after the other
-    (mode="sequential"), or all u_k together as the orthonormal set that is nearest to all v (mode="simultaneous").
-    Each component has a support of its own, or, with sparsity="joint", all share one.
+    This is the criterion of the paper, written without roots and inverses of K; v is scaled to unit length afterwards.
+    With more than one pass, u_k is then updated from v, and so on.  With mode="sequential", the components are found
+    one after the other, and u_k is kept orthogonal to the earlier ones.  With mode="simultaneous", the u_k are updated
+    together, to the orthonormal set that is nearest to all v.  Each component has its own support, or, with
+    sparsity="joint", all share one.
 
-    Cost: with r candidate rows (all up to 2000, else `n_dictionary`) in q <= r coordinates, one pass of O(N r (d + r)),
-    then O(r q) a working set and O(m^2) a step for m nonzeros; m (d + M) a row to transform, m the size of the union of
-    supports.  solver="admm" is O(N^3).
+    Cost: with r candidate rows (all of up to 2000, otherwise `n_dictionary`) in q <= r coordinates, one pass over the
+    rows takes O(N r (d + r)) time.  Then each working set takes O(r q), and each step with m nonzeros O(m^2).  A
+    transform takes O(m (d + M)) time per row, with m the number of rows in the union of the supports.  solver="admm"
+    takes O(N^3).
 
     Parameters
     ----------
@@ -165,54 +167,61 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     l2 : float, default=1e-3
         Weight of the l2 penalty.
     alpha_scale : {"relative", "absolute"}, default="relative"
-        "relative": alpha is a share of alpha_max, from which on a component is zero, and l2 one of the largest
-        eigenvalue of the gram; both then mean the same for any number of rows.  "absolute": as the paper prints them.
+        "relative": alpha is a share of alpha_max, the smallest value at which a component is zero, and l2 is a share of
+        the largest eigenvalue of the gram; both then have the same meaning for any number of rows.  "absolute": alpha
+        and l2 as in the paper.
     n_nonzero : int or sequence of n_components ints, optional
-        Nonzero coefficients of each component, instead of alpha: as many as can be found up to this number.
+        Number of nonzero coefficients wanted for each component, instead of alpha.  If no alpha is found that gives
+        this number, the component has the largest number found below it.
     solver : {"active-set", "admm"}, default="active-set"
-        "active-set": the minimiser, to a duality gap of `tol`.  "admm": Algorithm 1 of the paper as printed, on all
-        rows.
+        "active-set" finds the minimiser, up to a duality gap of `tol`.  "admm" is Algorithm 1 of the paper as printed,
+        on all rows.
     sparsity : {"component", "joint"}, default="component"
-        A support for each component, or (an l2,1 penalty on the rows of coefficients) one for all.
+        "component": each component has its own support.  "joint": all components share one support, by an l2,1 penalty
+        on the rows of the coefficient matrix.
     mode : {"sequential", "simultaneous"}, default="sequential"
-        How passes after the first go on.  "sequential": the paper's J[p_k, q_k], in which a component never gives way
-        to a later one, so that the first k are the same for any `n_components`.  "simultaneous": its J[P, Q], by the
-        polar step of Zou, Hastie & Tibshirani; sparsity="joint" is always that.  With max_iter=1 both are the same.
+        How the u_k are updated between passes.  "sequential": the paper's J[p_k, q_k], in which a component does not
+        depend on later ones, so that the first k are the same for any `n_components`.  "simultaneous": the paper's
+        J[P, Q], by the polar step of Zou, Hastie & Tibshirani, which sparsity="joint" always uses.  With max_iter=1,
+        both give the same result.
     refit : bool, default=False
-        Replace the components by the best there are on the rows that were found: orthonormal, without shrinkage.
+        Replace the components by the best components on the rows that were found, which are orthonormal and not shrunk.
     max_iter : int, default=1
-        Passes: 1 is the single step at kernel PCA's components, which is as far as most problems go.
+        Largest number of passes.  A single pass approximates the components of kernel PCA themselves; for most problems
+        further passes change little.
     tol : float, default=1e-6
         Duality gap relative to the objective.
     penalty, eps_abs, eps_rel, admm_max_iter, admm_outer_max_iter, outer_tol
-        Of solver="admm": the paper's rho, the two tolerances of its residual rules, the caps of its loops, its epsilon.
+        For solver="admm", in the terms of the paper: rho, the two tolerances of the residuals, the largest numbers of
+        iterations of the inner and the outer loop, and epsilon.
     inverse : {"jitter", "pseudo-inverse"}, default="jitter"
-        Of solver="admm": what stands for K^-1 where K is singular.  "pseudo-inverse" is the paper's text, and with
-        center=True the centred gram is in place of K: `n_nonzero_` counts coefficients of centred features, which all
-        hold the mean, so that every row is a support point however few they are.
+        For solver="admm": what replaces K^-1 if K is singular.  "pseudo-inverse" is that of the paper.  With
+        center=True, it also replaces K by the centred gram; `n_nonzero_` then counts coefficients of centred features.
+        As each of these contains the mean, every row is a support point, however few coefficients are nonzero.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
         As in SparseKernelPCA.
     n_dictionary : int or None, default=None
-        Candidate rows, chosen by randomly pivoted Cholesky; None: all rows up to 2000 different ones, else 512.
+        Number of candidate rows, chosen by randomly pivoted Cholesky.  None takes all rows if at most 2000 are
+        different, otherwise 512.
 
     Attributes
     ----------
     n_nonzero_ : ndarray of shape (M,)
-        Nonzero coefficients of each component before any refit.
+        Number of nonzero coefficients of each component, before any refit.
     alpha_, alpha_max_ : ndarray of shape (M,)
-        Absolute l1 weights used, and those from which on each component is zero.
+        The absolute alpha of each component, and the smallest absolute alpha at which the component is zero.
     l2_ : float
-        Absolute l2 weight used.
+        The absolute weight of the l2 penalty.
     objective_ : ndarray
-        The criterion summed over components, at each pass ("admm": at the end).
+        The criterion, summed over components, after each pass (for "admm", at the end).
     dual_gap_ : ndarray of shape (M,)
         Duality gap of each component's last step, relative to its objective; NaN for "admm".
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
-        Variance of the scores on the training rows; and the share of the total that each component adds to those
-        before it: components that are not orthogonal share some variance, which is counted once.
+        Variance of the scores on the training rows, and the share of the total variance that each component adds to the
+        components before it.  Components that are not orthogonal share some variance, which is counted only once.
     expansion_, support_vectors_, support_, n_support_, dual_coef_, offset_, eigenvalues_, gamma_, captured_ratio_,
     captured_ratio_kind_, captured_ratio_n_samples_, n_samples_seen_, n_iter_, converged_
-        As in SparseKernelPCA; the support is the union of all components'.
+        As in SparseKernelPCA; the support is the union of the supports of all components.
 
     References
     ----------

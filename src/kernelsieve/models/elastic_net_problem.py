@@ -1,10 +1,11 @@
 """The elastic net on the coefficients of kernel PCA, on the span of candidate rows (Wang & Tanaka 2016).
 
-In the span's coordinates, K = G G', a component v = sum_i a_i phi(x_i) is G'a, and with kernel PCA's directions u_k
+In the coordinates of the span, with K = G G', a component v = sum_i a_i phi(x_i) is G'a.  Given the directions u_k of
+kernel PCA,
 
     min_a  1/2 sum_n w_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k sum_i penalty_i |a_i|
 
-is a lasso for each component, or a group lasso for all components on one support.
+is a lasso for each component; for components that share one support, it becomes a group lasso.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
 
-LARGEST_L2 = 1e100  # times the largest scatter, because products of larger numbers overflow
+LARGEST_L2 = 1e100  # largest l2, relative to the largest scatter; products of larger numbers overflow
 
 
 @dataclass(frozen=True)
 class Start:
-    """Kernel PCA's components in the span's coordinates, and the problems of approximating them."""
+    """The components of kernel PCA in the coordinates of the span, and the problems of approximating them."""
 
     directions: np.ndarray  # (q, M)
     l2: float  # absolute
     quadratics: list[FactorQuadratic]
     joint_quadratic: FactorQuadratic
-    penalty: np.ndarray | None = None  # (r,) factor of alpha for each candidate; infinity bars it
+    penalty: np.ndarray | None = None  # (r,) factor of alpha for each candidate; infinity excludes it
 
     @property
     def alpha_max(self) -> np.ndarray:
-        """Absolute alphas from which on each component is zero, (M,)."""
+        """(M,) smallest absolute alpha at which each component is zero."""
         return np.array([largest_alpha(quadratic, self.penalty) for quadratic in self.quadratics])
 
     @property
@@ -65,17 +66,17 @@ class Solution:
     gap: np.ndarray  # (M,)
     n_iter: int
     problems: list[str]  # why it has not converged
-    centred_features: bool = False  # coef is over centred features, so the features' own coefficients are H coef
+    centred_features: bool = False  # whether coef is over centred features; over the features, it is then H coef
 
     @property
     def row_coef(self) -> np.ndarray:
-        """(r, M): the coefficients of the rows' own features."""
+        """(r, M) coefficients over the features of the rows, which are not centred."""
         return self.coef - self.coef.mean(axis=0) if self.centred_features else self.coef
 
 
 @dataclass(frozen=True)
 class ElasticNet:
-    """The objective and the algorithm: the parameters of ElasticNetKernelPCA of these names."""
+    """The objective and the algorithm, given by the parameters of ElasticNetKernelPCA of the same names."""
 
     n_components: int
     alpha: float | Sequence[float]
@@ -93,7 +94,7 @@ class ElasticNet:
         return self.sparsity == "joint"
 
     def check(self) -> None:
-        """Refuse parameters that do not go together."""
+        """Raise if parameters are incompatible."""
         sized = self.n_nonzero is not None
         self.per_component("alpha", self.alpha, float)
         if self.joint and not (np.isscalar(self.alpha) and (not sized or np.isscalar(self.n_nonzero))):
@@ -102,7 +103,7 @@ class ElasticNet:
             raise ValueError("n_nonzero is reached at kernel PCA's own components: give max_iter=1 with it, or alpha")
 
     def per_component(self, name: str, values: Any, kind: type) -> np.ndarray:
-        """One value for each component, all positive."""
+        """(M,) values, one for each component; raise unless all are positive."""
         array = np.asarray(values)
         if array.ndim > 1 or (array.ndim == 1 and len(array) != self.n_components):
             raise ValueError(
@@ -115,7 +116,7 @@ class ElasticNet:
         return np.full(self.n_components, array, dtype=kind)
 
     def start(self, span: Span, penalty: np.ndarray | None = None) -> Start:
-        """Kernel PCA's components: the first M eigenvectors of the rows' moment."""
+        """The components of kernel PCA, which are the first M eigenvectors of the second moment, and their problems."""
         coordinates, moment = span.coordinates, span.moment
         directions = kernel_pca_directions(moment, min(self.n_components, len(moment)))
         scatter = np.einsum("ik,ik->k", directions, moment @ directions)
@@ -142,11 +143,11 @@ class ElasticNet:
         return alphas * self.largest_alphas(start) if self.alpha_scale == "relative" else alphas
 
     def largest_alphas(self, start: Start) -> np.ndarray:
-        """(M,) absolute alphas from which on components are zero."""
+        """(M,) smallest absolute alpha at which each component is zero."""
         return np.full(self.n_components, start.joint_alpha_max if self.joint else start.alpha_max)
 
     def solve(self, span: Span, start: Start) -> Solution:
-        """The minimiser, by the active set."""
+        """The minimiser, by the active-set method."""
         if self.n_nonzero is not None:
             return self._of_size(start)
         alphas = self.alphas(start)
@@ -167,8 +168,10 @@ class ElasticNet:
         return f"a duality gap of tol={self.tol} was not reached"
 
     def _of_size(self, start: Start) -> Solution:
-        """Of the solutions with at most `n_nonzero` nonzeros, the one with the most, as the solver returned it:
-        another solution for the same alpha, equal to within `tol`, can have more nonzeros."""
+        """The solution with the most nonzeros among those with at most `n_nonzero`.
+
+        It is not computed again: another solution for the same alpha, equal up to `tol`, could have more nonzeros.
+        """
         sizes = self.per_component("n_nonzero", self.n_nonzero, int)
         quadratics = [start.joint_quadratic] if self.joint else start.quadratics
         found = [
@@ -188,7 +191,7 @@ class ElasticNet:
 
 @dataclass(frozen=True)
 class PublishedRule:
-    """Algorithm 1 of the paper as printed: the parameters of ElasticNetKernelPCA(solver="admm")."""
+    """Algorithm 1 of the paper as printed, given by the parameters of ElasticNetKernelPCA for solver="admm"."""
 
     penalty: float
     eps_abs: float
@@ -199,7 +202,7 @@ class PublishedRule:
     inverse: str
 
     def solve(self, span: Span, alphas: np.ndarray, l2: float) -> Solution:
-        """The result of the published algorithm, which need not be the minimiser."""
+        """The result of the published algorithm, which is not always the minimiser."""
         if not isinstance(span, AllRowsSpan):
             raise ValueError(
                 "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
@@ -234,14 +237,14 @@ class PublishedRule:
 
 
 def in_row_order(span: Span, coef: np.ndarray) -> np.ndarray:
-    """Places of the candidates that any component uses, in the order of the rows."""
+    """Places of the candidates with a nonzero coefficient in any component, in the order of the rows."""
     assert span.indices is not None
     active = np.flatnonzero(coef.any(axis=1))
     return active[np.argsort(span.indices[active])]
 
 
 def unit_components(span: Span, places: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """Coefficients over the rows at `places`, each component of unit length; zero ones stay zero."""
+    """Coefficients over the rows at `places`, with each component scaled to unit length unless it is zero."""
     lengths = np.linalg.norm(span.directions(coef, places), axis=0)
     coef = coef / np.where(lengths > 0, lengths, 1.0)
     return coef * component_signs(coef)

@@ -1,8 +1,9 @@
-"""The methods and attributes after `fit` of estimators that end in a kernel expansion.
+"""Fitted attributes and methods that are common to all estimators whose model is a kernel expansion.
 
-`component_agreement_` and `subspace_agreement_` compare them with exact kernel PCA on the rows of the fit.  A model
-keeps none of these rows; weak references to them are remembered beside it, and as long as the rows exist the agreement
-can be measured, which happens when it is first read.  Once measured it belongs to the model and is saved with it.
+`component_agreement_` and `subspace_agreement_` compare a model with exact kernel PCA of the rows it was fitted to.
+They are measured when they are first read, and are then stored in the model and saved with it.  A model does not keep
+its training rows, but this module holds weak references to them, so the agreement can be measured as long as the rows
+exist.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..threads import effective_n_threads
 
 
 class FittedExpansion:
-    """Attributes and methods of a fitted kernel expansion."""
+    """Attributes and methods of estimators whose fitted model is a kernel expansion."""
 
     _file_layout: ClassVar[dict[str, str]] = {
         "n_features_in_": "int=d",
@@ -67,12 +68,12 @@ class FittedExpansion:
 
     @property
     def support_vectors_(self) -> Array:
-        """The support points, (m, d); for a precomputed kernel their gram, (m, m)."""
+        """The support points, of shape (m, d); for a precomputed kernel their gram, of shape (m, m)."""
         return self.expansion_.points
 
     @property
     def support_objects_(self) -> list[Any]:
-        """The support points of a kernel of objects, which are rows it was fitted to."""
+        """The support points of a model with a kernel of objects, which are training objects."""
         if not self.expansion_.kernel.of_objects:
             raise AttributeError("support_objects_ are those of a kernel of objects: here read support_vectors_")
         return objects_of(self.expansion_.points)
@@ -84,12 +85,12 @@ class FittedExpansion:
 
     @property
     def offset_(self) -> Array:
-        """The offset b in k(x, S) A - b, (M,)."""
+        """The offset b in k(x, S) A - b, of shape (M,)."""
         return self.expansion_.offset
 
     @property
     def _new_row_rules(self) -> RowRules:
-        """The requirements of the fitted model on new rows, even if its kernel parameter has been changed since."""
+        """What the fitted model requires of new rows, even if its `kernel` parameter has been changed since."""
         return RowRules.of(self, self.expansion_.kernel)
 
     def _rows(self, X: Any) -> Array:
@@ -97,7 +98,7 @@ class FittedExpansion:
         return new_rows(X, self._new_row_rules)
 
     def _rows_and_lengths(self, X: Any, diagonal: Any) -> tuple[Array, Array | None]:
-        """Validated rows of a fitted model, and k(x, x) of each where the user gives it."""
+        """Validated rows, and k(x, x) of each row if the user gives it; raise unless the model is fitted."""
         check_is_fitted(self)
         rows = self._rows(X)
         if diagonal is None:
@@ -129,7 +130,7 @@ class FittedExpansion:
         return self._one_a_row(partial(self.expansion_.reconstruction_error, n_threads=self._n_threads()), X, diagonal)
 
     def _one_a_row(self, function: Callable[[Array, Array | None], Array], X: Any, diagonal: Any) -> Any:
-        """function(rows, lengths), one number a row: an array, or an iterator of them for rows in blocks."""
+        """The results of function(rows, lengths), one number per row: an array, or an iterator of arrays for blocks."""
         stream = in_blocks(X, self._new_row_rules)
         if stream is None:
             return function(*self._rows_and_lengths(X, diagonal))
@@ -139,8 +140,8 @@ class FittedExpansion:
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
 
-        The mean's squared length outside the span of the points, `mean_outside_`, is estimated from the training
-        sample. This score cannot be used to choose gamma: the wider the kernel, the higher it is.
+        Part of the training mean lies outside the span of the points; its squared length, `mean_outside_`, is estimated
+        from the training sample.  This score cannot be used to choose gamma: the wider the kernel, the higher it is.
 
         Parameters
         ----------
@@ -166,18 +167,18 @@ class FittedExpansion:
         blocks = [parts(*self._rows_and_lengths(X, diagonal))] if stream is None else mapped(stream, rules, parts, 2)
         sums = [(*numbers(*namespace(both).sum(both, axis=0)), both.shape[0]) for both in blocks]
         distance, captured_variance, n_rows = (sum(values) for values in zip(*sums, strict=True))
-        # under an indefinite kernel, or if all rows lie at the mean, the distances can be less than the captured
-        # variance
-        outside = n_rows * getattr(self, "mean_outside_", 0.0)  # distances are to the mean's projection
+        # The total is at least the captured variance, although the sum of distances can be smaller under an indefinite
+        # kernel, or if all rows lie at the mean.
+        outside = n_rows * getattr(self, "mean_outside_", 0.0)  # the distances are from the projection of the mean
         total = max(distance - outside, captured_variance)
         return captured_variance / total if total > 0 else 1.0
 
     def input_gradient(self, X: Any) -> Array:
-        """Gradient of the scores in the inputs: which way each component grows at each row.
+        """Gradient of each score with respect to the inputs, at each row.
 
             dz_k/dx = sum_i A_ik dk(x, s_i)/dx
 
-        Cost: the n m kernel values of one `transform`, and M products of n x m by m x d.
+        Cost: n m kernel values, as for a `transform`, and M products of n x m by m x d.
 
         Parameters
         ----------
@@ -199,15 +200,15 @@ class FittedExpansion:
         return input_gradient(self.expansion_, self._rows(X), self._n_threads())
 
     def sensitivity(self, X: Any) -> np.ndarray:
-        """How strongly each component depends on each input: root mean square gradient times the column's standard
-        deviation.
+        """How strongly each component depends on each input.
 
-        The number says how far a score moves, to first order, when an input moves by its standard deviation.
+        This is the root mean square gradient times the standard deviation of the column: how far a score moves, to
+        first order, when an input moves by its standard deviation.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows to average over: training rows, or a part of them.
+            Rows to average over, usually training rows or a part of them.
 
         Returns
         -------
@@ -225,14 +226,15 @@ class FittedExpansion:
         n_steps : int, default=9
             Number of rows.
         span : float, default=2.0
-            How far to go to both sides, in standard deviations of the component's scores.
+            How far the scores go to either side, in standard deviations of the component's scores.
         row : array-like of shape (n_features,), optional
-            Where to start; by default at the training mean in feature space.
+            The row at the centre of the traversal; by default the training mean in feature space.
 
         Returns
         -------
         Traversal
-            With `scores` (n_steps,) and `rows` (n_steps, n_features): pre-images, as `inverse_transform` finds them.
+            Its `scores` have shape (n_steps,), its `rows` (n_steps, n_features).  The rows are pre-images of the
+            scores, computed as by `inverse_transform`.
         """
         check_is_fitted(self)
         at = None if row is None else check_array(on_host(row), ensure_2d=False, dtype=FLOATS).reshape(1, -1)
@@ -240,26 +242,27 @@ class FittedExpansion:
 
 
 class ExpansionTransform(TransformerMixin):
-    """transform and inverse_transform of estimators that are a FittedExpansion, which every `self` here is."""
+    """transform and inverse_transform, a mixin for subclasses of FittedExpansion."""
 
     @property
     def dual_coef_(self: Any) -> Array:
-        """Coefficients of the components over the support points, (m, M)."""
+        """Coefficients of the components over the support points, of shape (m, M)."""
         return self.expansion_.coef
 
     def transform(self: Any, X: Any) -> Array:
-        """Scores of the rows of X: k(X, S) A - b, m kernel evaluations a row.
+        """Scores of the rows of X, k(X, S) A - b, by m kernel evaluations per row.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
-            Rows in blocks (an iterator, a function that returns one, a list, a loader, a dataset) and dask arrays too.
+            Rows; also dask arrays, and rows in blocks (an iterator, a function that returns one, a list, a data loader,
+            a dataset).  For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            For rows in blocks an iterator of blocks of scores, tensors for tensors; for a dask array a lazy one.
+            For rows in blocks, an iterator of blocks of scores (tensors if the blocks are tensors); for a dask array, a
+            lazy dask array.
         """
         check_is_fitted(self)
         scores = partial(self.expansion_.transform, n_threads=self._n_threads())
@@ -274,7 +277,7 @@ class ExpansionTransform(TransformerMixin):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_components)
-            Scores, as `transform` gives them.
+            Scores, as returned by `transform`.
 
         Returns
         -------
@@ -302,17 +305,18 @@ BEYOND_THE_BUDGET = (
     "component_agreement_ is not known: to measure it takes more kernel values than max_evaluations allows. Give "
     "rows to component_agreement(X), which computes the values of all pairs of them"
 )
+# The variances of scores may differ by this share of the largest before rows are taken to have changed since `fit`.
 SAME_VARIANCE = 1e-3
 
 
-# For each model, weak references to the X and the weights of its fit, None for weights that were not given. They are
-# not part of the model: neither copied, pickled nor saved with it.
+# For each model, weak references to the X and the weights of its fit (None if no weights were given). They are not part
+# of the model, so they are not copied, pickled or saved with it.
 _Reference = weakref.ref[Any] | None
 _ROWS_OF_FIT: weakref.WeakKeyDictionary[Any, tuple[_Reference, _Reference]] = weakref.WeakKeyDictionary()
 
 
 def remember_rows(model: Any, X: Any, sample_weight: Any) -> None:
-    """Remember the rows of a fit; lists and other objects without weak references are not remembered."""
+    """Remember the rows of a fit by weak references, which lists and some other objects do not support."""
     try:
         _ROWS_OF_FIT[model] = weakref.ref(X), None if sample_weight is None else weakref.ref(sample_weight)
     except TypeError:
@@ -327,27 +331,27 @@ def _remembered_rows(model: Any) -> tuple[Any, Any] | None:
 
 
 class MeasuresAgreement:
-    """Agreement with exact kernel PCA, of estimators that are a FittedExpansion, which every `self` here is."""
+    """Agreement with exact kernel PCA, a mixin for subclasses of FittedExpansion."""
 
     _agreement: Agreement | None = None
     _file_layout: ClassVar[dict[str, str]] = {"_agreement": "Agreement[M]? optional"}
 
     @property
     def component_agreement_(self: Any) -> np.ndarray:
-        """Correlation of each component's scores with exact kernel PCA's on the training rows, (M,)."""
+        """Correlation of each component's scores with those of exact kernel PCA on the training rows, of shape (M,)."""
         return self._measured_agreement().components
 
     @property
     def subspace_agreement_(self: Any) -> float:
-        """The smallest canonical correlation between the scores and exact kernel PCA's on the training rows."""
+        """The smallest canonical correlation between the scores and those of exact kernel PCA on the training rows."""
         return self._measured_agreement().subspace
 
     def component_agreement(self: Any, X: Any, sample_weight: Any = None) -> Agreement:
         """How closely each component matches that of exact kernel PCA of these rows.
 
-        Exact kernel PCA is found by subspace iteration, which starts from that of some of the rows and computes the
-        kernel values of all pairs of rows a few times, without ever storing them: O(n^2 (d + M)) time.  If there are
-        more than about 14,000 rows of a few columns, that many are drawn at random.
+        Exact kernel PCA is computed by subspace iteration, which starts from the components of some of the rows.  It
+        computes the kernel values of all pairs of rows a few times but never stores them: O(n^2 (d + M)) time.  Of more
+        than about 14,000 rows with a few columns, about 14,000 are drawn at random.
 
         Parameters
         ----------
@@ -358,9 +362,9 @@ class MeasuresAgreement:
         Returns
         -------
         Agreement
-            With `components` (M,), the correlation of each component's scores with the exact ones; `subspace`, the
-            smallest canonical correlation between all of them, near one where components that disagree have only
-            traded places; `n_samples`, the number of rows that it was measured on.
+            Its `components` (M,) are the correlations of each component's scores with the exact ones.  Its `subspace`
+            is the smallest canonical correlation between all scores and the exact ones; if it is near one, components
+            with a low correlation have only traded places.  Its `n_samples` is the number of rows measured on.
 
         Examples
         --------
@@ -400,10 +404,10 @@ class MeasuresAgreement:
         return bool(np.all(away <= SAME_VARIANCE * np.max(self.explained_variance_)))
 
     def _measured_agreement(self: Any) -> Agreement:
-        """The known agreement, or that measured on the training rows if they still exist."""
+        """The agreement, which is measured on the training rows when it is first needed."""
         check_is_fitted(self)
         stream = getattr(self, "_stream", None)
-        if stream is not None:  # a stream knows it for the rows in its reservoir
+        if stream is not None:  # measured on the rows in the reservoir
             return stream.agreement
         if self._agreement is None:
             self._agreement = self._agreement_on_training_rows()
@@ -429,7 +433,7 @@ class MeasuresAgreement:
         return hasattr(self, "n_evaluations_") and getattr(self, "max_evaluations", None) not in (None, "auto")
 
     def _weights_of_fit(self, sample_weight: Any) -> Any:
-        """The weights of the training rows in the fit, to which these weights were given."""
+        """The weights that the fit used for the training rows; `sample_weight` is what the user gave."""
         return sample_weight
 
 

@@ -1,13 +1,14 @@
-"""Exact kernel PCA: scikit-learn's own, with its model also written as a kernel expansion.
+"""KernelPCA: scikit-learn's exact kernel PCA, with the model also written as a kernel expansion.
 
 scikit-learn keeps unit eigenvectors u_k of the centred gram H K H, eigenvalues l_k, and transforms by centring
 the new kernel rows.  With a_k = H u_k / sqrt(l_k), H = I - 11'/N, the same scores are
 
     z(x) = k(x, X) A - mean over training rows of k(., X) A
 
-to rounding for any eigenvectors, because H moves from the kernel rows to the coefficients: this is the form of every
-model of this package, with all N rows as support.  This file has that rewriting, `center=False`, and a few more ways
-to specify a kernel; the fit is scikit-learn's, with the repairs of `sklearn_kernel_pca.py` where its numbers fail.
+up to rounding, because H can be moved from the kernel rows to the coefficients.  This is the form of every model of
+this package, here with all N rows as support points.  This file adds that rewriting, `center=False`, and a few more
+ways to specify a kernel.  The fit is scikit-learn's, with corrections where it is numerically wrong
+(`sklearn_kernel_pca.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
 @contextmanager
 def fits_on_the_device(X: Any) -> Iterator[None]:
-    """Replace a device's out-of-memory error by advice."""
+    """Replace an out-of-memory error of a device by one that gives advice."""
     try:
         yield
     except Exception as error:
@@ -50,76 +51,79 @@ def fits_on_the_device(X: Any) -> Iterator[None]:
         ) from error
 
 
-SKLEARN = GuardedKernelPCA._parameter_constraints  # the constraints on scikit-learn's own parameters
+SKLEARN = GuardedKernelPCA._parameter_constraints  # scikit-learn's constraints on its parameters
 
 
 @estimator
 class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPCA):
-    """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
+    """Exact kernel PCA: a drop-in replacement for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise
     the captured variance sum_k var(v_k' phi(x)): the leading eigenvectors of the centred N x N gram.
 
-    Every argument, default, attribute and method of `sklearn.decomposition.KernelPCA` is there and does what it
-    does there; `center`, the "laplacian" and "matern" kernels, vectorised callables, gamma "median" and "scale", the
-    attributes of a kernel expansion, `reconstruction_error`, `score` and `save` are added.
+    Every argument, default, attribute and method of `sklearn.decomposition.KernelPCA` exists here with the same
+    meaning.  Added are `center`, the "laplacian" and "matern" kernels, vectorised callables, gamma="median" and
+    gamma="scale", the attributes of a kernel expansion, `reconstruction_error`, `score` and `save`.
 
-    Cost: O(N^2 (d + M)) to fit ("arpack"; O(N^3) "dense") and N^2 numbers of memory; N (d + M) a row to transform.
-    `SparseKernelPCA` is the model for more rows than that allows.
+    Cost: a fit takes O(N^2 (d + M)) time with "arpack", O(N^3) with "dense", and stores N^2 numbers; a transform takes
+    O(N (d + M)) time per row.  For more rows than this allows, use `SparseKernelPCA`.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number of components; None keeps all of nonzero variance.
+        Number of components; None keeps all components of nonzero variance.
     kernel : str or callable, default="linear"
-        "linear", "poly", "rbf", "matern", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: on two rows,
-        ``k(x, y) -> float``, or vectorised, ``k(X, Y) -> (n, m)``.
+        "linear", "poly", "rbf", "matern", "sigmoid", "cosine", "laplacian" or "precomputed"; or a callable, either on
+        two rows, ``k(x, y) -> float``, or vectorised, ``k(X, Y) -> (n, m)``.
     gamma : float, "median", "scale" or None, default=None
         Kernel coefficient.  None: 1/n_features; "median": 1/(2 median distance^2) over a random sample of rows;
         "scale": 1/(n_features * X.var()).
     degree, coef0 : float, default=3, 1
-        Of the "poly" (and "sigmoid") kernel.
+        `degree` is the degree of the "poly" kernel, `coef0` the constant term of the "poly" and "sigmoid" kernels.
     kernel_params : dict, default=None
-        Keyword arguments of a callable kernel; refused with any other, which scikit-learn would not read them for.
+        Keyword arguments of a callable kernel.  For other kernels, where scikit-learn ignores them, they are an error.
     alpha : float, default=1.0
-        Ridge of the inverse map, when `fit_inverse_transform=True`.
+        Ridge penalty of the inverse map, if `fit_inverse_transform=True`.
     fit_inverse_transform : bool, default=False
         Learn the map from scores to rows that `inverse_transform` needs.
     eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
     tol : float, default=0
-        Of arpack.
+        Tolerance of the arpack solver.
     max_iter : int, default=None
-        Of arpack.  None: restarts that cost no more than the dense solver, which then takes its place.
+        Number of restarts of the arpack solver.  With None, it may restart until it has cost as much as the dense
+        solver, which then replaces it.
     iterated_power : int or "auto", default="auto"
-        Of the randomized solver.
+        Number of power iterations of the randomized solver.
     remove_zero_eig : bool, default=False
-        Drop components of zero variance (always done when `n_components=None`).
+        Drop components of zero variance, as n_components=None always does.
     random_state : int, RandomState or None, default=None
-        Of arpack, the randomized solver, and the sample that gamma="median" looks at.
+        Seed of the arpack and randomized solvers, and of the sample that determines gamma="median".
     copy_X : bool, default=True
-        Keep a copy of X; with False, a reference, and a precomputed gram may be written to.
+        Keep a copy of X.  With False, a reference is kept, and a precomputed gram may be overwritten.
     n_jobs : int, default=None
-        Parallel jobs for kernel values.
+        Number of parallel jobs for kernel values.
     center : bool, default=True
-        Centre the features; with False, components of the raw gram, as `SparseKernelPCA(center=False)`.
+        Centre the features.  With False, the components are those of the uncentred gram, as with
+        `SparseKernelPCA(center=False)`.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (M,)
-        Of the centred gram, descending.
+        Eigenvalues of the centred gram, in descending order.
     eigenvectors_ : ndarray of shape (n_samples, M)
-        Of the centred gram, of unit length.
+        Unit eigenvectors of the centred gram.
     dual_coef_ : ndarray
-        With `fit_inverse_transform=True` scikit-learn's: coefficients of the *inverse* map, (n_samples,
-        n_features).  Otherwise, as in all estimators here, those of the components over the support,
-        (n_samples, M).  `expansion_.coef` is the latter in both cases.
+        With `fit_inverse_transform=True`, as in scikit-learn, the coefficients of the *inverse* map, of shape
+        (n_samples, n_features).  Otherwise, as in all estimators here, the coefficients of the components over the
+        support points, of shape (n_samples, M); these are always available as `expansion_.coef`.
     X_transformed_fit_ : ndarray of shape (n_samples, M)
         Scores of the training rows; only with `fit_inverse_transform=True`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
-        The training rows.  For a precomputed kernel the gram itself, to rounding (scikit-learn leaves it centred).
+        The training rows.  For a precomputed kernel, the gram as given, up to rounding (scikit-learn keeps the centred
+        gram).
     gamma_ : float
     expansion_ : KernelExpansion
-        The fitted model, all training rows as support.  Its points are `X_fit_`, not a copy.
+        The fitted model, with all training rows as support points.  Its points are `X_fit_`, not a copy.
     support_vectors_ : the points of `expansion_`
     support_ : ndarray of shape (n_samples,)
         0, ..., n_samples - 1.
@@ -128,12 +132,12 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
     explained_variance_ : ndarray of shape (M,)
         Variance of the scores on the training rows, ``eigenvalues_ / n_samples``.
     explained_variance_ratio_ : ndarray of shape (M,)
-        Its share of the total feature-space variance; 0 where there is none.
+        Share of each component in the total feature-space variance; 0 if there is no variance.
     captured_ratio_ : float
-        1.0: this is the reference.
+        Always 1.0, because this model is the reference.
     captured_ratio_kind_ : "exact"
     captured_ratio_n_samples_, n_samples_seen_, n_features_in_ : int
-    feature_names_in_ : ndarray of str, where X has column names
+    feature_names_in_ : ndarray of str, if X has column names
 
     References
     ----------
@@ -190,8 +194,8 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.  Of rows on a device (torch, cupy) the gram, its centring
-            and its leading eigenvectors are found there, unless the kernel is a function; results are on the host.
+            Rows; for a precomputed kernel their square gram.  For rows on a device (torch, cupy), the gram is computed,
+            centred and decomposed there, unless the kernel is a function; the results are on the host.
         y : ignored
 
         Returns
@@ -221,12 +225,12 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Or rows in blocks.
+            Rows, or rows in blocks.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            For rows on a device an array there; for rows in blocks an iterator of blocks of scores.
+            For rows on a device, an array on that device; for rows in blocks, an iterator of blocks of scores.
         """
         check_is_fitted(self)
         rules = self._new_row_rules
@@ -243,7 +247,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         coef[:, nonzero] = self.eigenvectors_[:, nonzero] / np.sqrt(self.eigenvalues_[nonzero])
         offset, mean_coef = np.zeros(coef.shape[1]), None
         if self.center:
-            # H u = u if the eigenvalue is not zero; for zero eigenvalues centring u gives scikit-learn's scores
+            # H u = u holds unless the eigenvalue is zero; in that case, centring u gives scikit-learn's scores.
             coef -= coef.mean(axis=0)
             offset = self._centerer.K_fit_rows_.astype(np.float64) @ coef
             mean_coef = np.full(n_samples, 1.0 / n_samples)

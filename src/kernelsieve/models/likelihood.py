@@ -1,7 +1,8 @@
 """LikelihoodKernelPCA: sparse kernel PCA by maximum likelihood.
 
-The model's covariance is sum_i w_i phi(x_i) phi(x_i)' and noise.  With W^1/2 K W^1/2 = U Lam U' over the vectors of
-positive weight, its axes have the coefficients W^1/2 U Lam^-1/2.
+The covariance of the model is sum_i w_i phi(x_i) phi(x_i)' plus noise.  Let K be the gram of the vectors, the rows of
+positive weight, and W the diagonal matrix of their weights.  With W^1/2 K W^1/2 = U Lam U', the axes of the model have
+the coefficients W^1/2 U Lam^-1/2.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ..spectrum.top import component_signs
 from .base import Found, KernelTransformer
 from .published import OnDictionary
 
-# If no parameter says how sparse, the noise variance is lowered in steps of this factor until the vectors explain this
-# share of the variance about the mean, or there are this many.
+# If no parameter says how sparse the model should be, the noise variance is multiplied by NOISE_STEP_DOWN until the
+# vectors explain the share ENOUGH of the variance about the mean, or there are MOST_VECTORS of them.
 ENOUGH, MOST_VECTORS = 0.95, 60
 NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
-# share of the largest admissible noise variance: dividing by the square of a smaller number overflows
+# Noise variances below this share of the largest admissible one are refused: dividing by their square overflows.
 SMALLEST_NOISE = 1e-100
 
 
@@ -44,17 +45,17 @@ SMALLEST_NOISE = 1e-100
 class Axes:
     """The principal axes of a model."""
 
-    places: np.ndarray  # (m,) of the vectors among the candidates, in the order of the rows
+    places: np.ndarray  # (m,) places of the vectors among the candidates, in the order of the rows
     coef: np.ndarray  # (m, M), orthonormal in feature space
-    eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
-    variances: np.ndarray  # (M,) of the training rows' scores
+    eigenvalues: np.ndarray  # (M,) eigenvalues of sum_i w_i phi_i phi_i'
+    variances: np.ndarray  # (M,) variances of the training rows' scores
 
 
 def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, tol: float = 1e-8) -> LikelihoodFit:
-    """The first model, going down from the largest noise variance, that explains enough or has enough vectors.
+    """The sparsest model that explains enough of the variance or has enough vectors, on a path of noise variances.
 
-    What is explained is measured against the variance about the mean, even if features are not centred. Otherwise
-    explaining the mean would be enough, which one vector of a wide kernel does.
+    The noise variance is lowered step by step.  Explained variance is a share of the variance about the mean, even if
+    features are not centred; otherwise it would be enough to explain the mean, which takes one vector of a wide kernel.
     """
     spread = max(span.mean_length - span.mean_square, DEPENDENT * span.mean_length)
     best: LikelihoodFit | None = None
@@ -78,7 +79,7 @@ def likelihood_on(span: Span) -> Likelihood:
 
 
 def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """Coefficients orthonormalised again, in order; under a wide kernel only as many as rounding allows."""
+    """Coefficients orthonormalised in order; under a wide kernel, rounding may leave only the first ones."""
     factor = np.linalg.cholesky(coef.T @ gram @ coef)
     coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
     off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
@@ -87,7 +88,7 @@ def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
 
 def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
-    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised again."""
+    """The axes of a model, with the coefficients W^1/2 U Lam^-1/2, orthonormalised again to remove rounding errors."""
     assert span.indices is not None
     places = found.active[np.argsort(span.indices[found.active])]
     gram, root = span.gram_at(places), np.sqrt(found.weights[places])
@@ -106,7 +107,7 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
 
 
 def check_not_tiny(noise_variance: float, limit: float) -> None:
-    """Refuse a noise variance so small compared with the largest admissible one that its square underflows."""
+    """Raise if a noise variance is so small, compared with the largest admissible one, that its square underflows."""
     if noise_variance < SMALLEST_NOISE * limit:
         raise ValueError(
             f"noise_variance={noise_variance:.6g} is too small to compute with (the rows' variance allows up to "
@@ -123,7 +124,7 @@ class _Density:
     noise_variance: float
 
     def logarithms(self, rows: Array, lengths: Array | None, n_threads: int) -> Array:
-        """(n,), up to a constant; `lengths` are k(x, x), computed by the kernel if they are None."""
+        """(n,) log-densities up to a constant; `lengths` are k(x, x), computed by the kernel if None."""
         rows = rows if self.modelled.kernel.bounded else as_float64(rows)  # in float32 a quotient may overflow
         length, modelled = self.modelled.variance_parts(rows, lengths, n_threads)
         return -0.5 * (self.logdet + (length - modelled) / float(self.noise_variance))
@@ -137,53 +138,56 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
 
         phi(x) ~ N(0, C),        C = noise_variance I + sum_i w_i phi(x_i) phi(x_i)',        w_i >= 0
 
-    and the weights maximise the likelihood of all rows.  Most of them end at zero; the rows that keep one are the
-    representing vectors, and the axes of C are the components.  `noise_variance` is a variance per direction: the
-    larger, the fewer vectors remain.  `likelihood_path` shows how many for each.
+    and the weights maximise the likelihood of all rows.  Most weights become zero; the rows with positive weights are
+    the representing vectors, and the axes of C are the components.  `noise_variance` is a variance per direction: the
+    larger it is, the fewer vectors remain.  `likelihood_path` shows how many remain for each value.
 
-    Cost: with r candidate rows (all up to 2000, else `n_dictionary`), one pass of O(N r (d + r)), then O(r m) a step
-    for "coordinate", O(m^3) a sweep for the other rules; m (d + M) a row to transform.
+    Cost: with r candidate rows (all of up to 2000, otherwise `n_dictionary`), one pass over the rows takes
+    O(N r (d + r)) time.  Then update="coordinate" takes O(r m) time per step, the other rules O(m^3) per sweep.  A
+    transform takes O(m (d + M)) time per row.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components M; None for all axes of the model, of which there are at most as many as vectors.
+        Number of components M; None for all axes of the model, whose number is at most that of the vectors.
     noise_variance : float or None, default=None
         Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), above which the
         best model has no vectors.
     noise_fraction : float or None, default=None
-        The noise variance as a fraction of that upper end.
+        The noise variance as a fraction of the upper limit of `noise_variance`.
     n_support : int or None, default=None
-        Look for the noise variance at which as many vectors as possible, up to this number, remain.  Not every number
-        occurs.  Where none of these three is given, the noise variance is lowered until the vectors explain 95 % of the
-        variance about the mean, or would be more than 60.
+        Search for the noise variance at which as many vectors as possible remain, but at most this many.  Not every
+        number occurs.  If `noise_variance`, `noise_fraction` and `n_support` are all None, the noise variance is
+        lowered until the vectors explain 95 % of the variance about the mean, or until there would be more than 60.
     update : {"coordinate", "fast", "em"}, default="coordinate"
-        "coordinate": one weight at a time, exactly, from an empty model.  "fast" and "em": the published
-        re-estimation rules for all weights at once, from equal weights; "fast" takes an EM step where the likelihood
-        would fall.  They need thousands of sweeps and leave more vectors.
+        "coordinate" maximises the likelihood over one weight at a time, exactly, starting from an empty model.  "fast"
+        and "em" are the published rules, which re-estimate all weights at once, starting from equal weights; "fast"
+        takes an EM step if the likelihood would fall.  They need thousands of sweeps and leave more vectors.
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False
-        Centre the features.  The published model does not; centred, its axes are still built on uncentred features
-        and do not become centred kernel PCA's as the noise vanishes.
+        Centre the features, which the published model does not do.  With centring, the axes are still built on
+        uncentred features, and they do not become those of centred kernel PCA as the noise vanishes.
     n_dictionary : int or None, default=None
-        Candidate rows, chosen by randomly pivoted Cholesky; None: all rows up to 2000 different ones, else 512.
+        Number of candidate rows, chosen by randomly pivoted Cholesky.  None takes all rows if at most 2000 are
+        different, otherwise 512.
     prune_tol : float, default=1e-3
-        For "fast" and "em": a vector goes when w_i k_ii < prune_tol * noise_variance, if its going costs no likelihood.
+        For "fast" and "em": a vector is removed if w_i k_ii < prune_tol * noise_variance and the likelihood does not
+        fall.
     tol : float, default=1e-8
-        Done when no step gains more log-likelihood than this, a row.
+        The iteration has converged when no step increases the log-likelihood per row by more than this.
     max_iter : int, default=10000
-        Steps or sweeps.
+        Largest number of steps ("coordinate") or sweeps ("fast", "em").
     false_alarm_rate : float, default=0.05
-        Share of rows like the training rows that `predict` may call novel.
+        Share of rows like the training rows that `predict` may label as novel.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads for the pass over the rows, as in SparseKernelPCA.
+        Number of threads for the pass over the rows, as in SparseKernelPCA.
     batch_size : int or None, default=None
-        Rows read at once from files and arrays on disk; None for 32 MB of them.
+        Number of rows read at a time from files and arrays on disk; None for 32 MB of rows.
     device : str or None, default=None
-        Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
-        there whatever this says.
+        The torch device on which rows from the host are processed, such as "cuda".  Arrays that are already on a device
+        are always processed there.
     verbose : bool, default=False
         As in SparseKernelPCA.
 
@@ -192,18 +196,19 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     weights_ : ndarray of shape (m,)
         Weights w of the representing vectors.
     log_likelihood_ : ndarray of shape (n_iter_ + 1,)
-        Log-likelihood of the training rows before the first step and after each, up to a constant that depends on
-        noise_variance_ alone.  It never falls.
+        Log-likelihood of the training rows before the first step and after each step, up to a constant that depends
+        only on `noise_variance_`.  It never falls.
     noise_variance_, noise_variance_limit_ : float
-        What was used, and the admissible upper end.
+        The noise variance of the model, and the upper limit of admissible noise variances.
     eigenvalues_ : ndarray of shape (M,)
-        The model's: variances along the axes of sum_i w_i phi(x_i) phi(x_i)'.
+        Eigenvalues of the model's covariance without noise, sum_i w_i phi(x_i) phi(x_i)'.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
         Mean square (variance when centred) of the scores on the training rows, and its share of the total.
     n_components_ : int
     threshold_ : float
-        Of `decision_function`: the quantile of `score_samples` at `false_alarm_rate` over training rows that are no
-        representing vectors, up to a few thousand of them.  `KernelMonitor(estimator=...)` sets it by held-out folds.
+        The limit that `decision_function` subtracts: the quantile of `score_samples` at `false_alarm_rate`, over up to
+        a few thousand training rows that are not representing vectors.  `KernelMonitor(estimator=...)` determines its
+        limit on held-out folds instead.
     expansion_, support_vectors_, support_, n_support_, dual_coef_, offset_, gamma_, captured_ratio_,
     captured_ratio_kind_, captured_ratio_n_samples_, n_samples_seen_, n_iter_, converged_
         As in SparseKernelPCA.
@@ -283,8 +288,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         )
 
     def _density_of(self, span: Span, axes: Axes, model: KernelExpansion, coef: np.ndarray) -> KernelExpansion:
-        """An expansion on the model's points whose scores' squared length is the part of a row that the model
-        explains."""
+        """An expansion on the model's points; the squared length of a row's scores is what the model explains of it."""
         offset = span.mean_cross_gram[axes.places] @ coef if self.center else np.zeros(coef.shape[1])
         return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 
@@ -293,7 +297,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
 
             -1/2 (logdet(I + W^1/2 K W^1/2 / s2) + (k(x, x) - k_x' Sigma k_x / s2) / s2)
 
-        With centring, about the mean's projection on the span of the representing vectors.
+        With centring, features are relative to the projection of their mean on the span of the representing vectors.
 
         Parameters
         ----------
@@ -303,7 +307,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         Returns
         -------
         ndarray of shape (n_samples,)
-            For rows in blocks an iterator of them, one a block.
+            For rows in blocks, an iterator of such arrays, one for each block.
         """
         check_is_fitted(self)
         density = _Density(self._density, self._logdet, self.noise_variance_)
@@ -316,8 +320,10 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         return self.threshold_
 
     def _threshold(self, sample: Sample, support: np.ndarray, density: _Density) -> float:
-        """The quantile over rows that are not vectors, because a model made of vectors fits these better than new
-        rows."""
+        """The limit of `score_samples`: its quantile at `false_alarm_rate` over rows that are not vectors.
+
+        Vectors are left out because the model fits them better than new rows.
+        """
         chosen = sample.rows.indices[: sample.n_evaluation]
         others = ~np.isin(sample.rows.numbers_of(chosen), support)
         places = np.flatnonzero(others if others.any() else ~others)
@@ -328,7 +334,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        return limit - SOLVED * float(np.abs(scores).max())  # so that the row at the limit counts as within it
+        return limit - SOLVED * float(np.abs(scores).max())  # rounding must not put the row at the limit below it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance
@@ -361,7 +367,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
             return coordinate_ascent(
                 likelihood, noise_variance, start, max_iter=self.max_iter, tol=self.tol, max_support=max_support
             )
-        # these rules cannot bring a removed vector back, so they never start from a sparser model
+        # These rules cannot add vectors, so they never start from a sparser model.
         fast = self.update == "fast"
         return sweeps(
             likelihood, noise_variance, fast=fast, max_iter=self.max_iter, tol=self.tol, prune_tol=self.prune_tol

@@ -1,4 +1,4 @@
-"""OnlineKernelPCA: the published rules for kernel PCA one row at a time."""
+"""OnlineKernelPCA: published rules for kernel PCA that process one row at a time."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from ..threads import cached_property, one_blas_thread
 from .base import Found, KernelTransformer, Policy, RowRequest
 from .published import check_values
 
-# A first call must have this many rows to determine a width: distances between fewer are not representative.
+# The first call of partial_fit must have this many rows to determine gamma: fewer distances are not representative.
 LEAST_ROWS_FOR_WIDTH = 10
-OVERLAP = 1e-6  # two components count as orthogonal up to this share of their lengths
+OVERLAP = 1e-6  # components are orthogonal if no inner product exceeds this share of the largest squared length
 
 
 @dataclass(frozen=True)
 class OnlineState:
-    """A stream so far: the state of its rule, and a sample of the rows to measure the model on."""
+    """The state of a stream: the state of its rule, and a sample of the rows on which the model is measured."""
 
     reservoir: Reservoir
     begun: Any  # an unfitted estimator with the parameters of the first call
@@ -71,12 +71,12 @@ class OnlineState:
 
     @cached_property
     def report(self) -> Any:
-        """The model on the rule's points and components, with everything else measured on the reservoir."""
+        """A fitted estimator with the points and components of the rule; all else is measured on the reservoir."""
         return clone(self.begun)._reported(self)
 
 
 class OfStream:
-    """What `fit` of OnlineKernelPCA stores, and what is computed from the state after `partial_fit`."""
+    """Fitted attributes of OnlineKernelPCA, which `fit` stores and which are computed after `partial_fit`."""
 
     _stream: OnlineState | None = None
     _stale: ClassVar[tuple[str, ...]] = ("_stream", "_online", "_kernel", "_ready")
@@ -96,7 +96,7 @@ class OfStream:
     captured_ratio_n_samples_: Any = FromStream("report.captured_ratio_n_samples_")
     selection_report_: Any = FromStream("report.selection_report_")
     _inverse_map: Any = FromStream("report._inverse_map")
-    # their names in files
+    # The names of further parts of the state in model files.
     _kept: Any = FromStream("reservoir", always=True)
     _online: Any = FromStream("rule", always=True)
     _kernel: Any = FromStream("kernel", always=True)
@@ -106,27 +106,29 @@ class OfStream:
 
 @estimator
 class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
-    """Kernel PCA one row at a time, by the published rules, as published.
+    """Kernel PCA that processes one row at a time, by published rules exactly as published.
 
-    For comparison and citation: for results, `SparseKernelPCA.partial_fit` ends within half a percent of a batch fit.
-    Each row is seen once, through its kernel values with the points kept.  How far below batch each rule ends, as its
-    share of what exact kernel PCA captures of held-out rows, 4000 of USPS in one pass, shuffled / sorted by class
-    (`experiments/online.py`; batch with 50 points .996, `partial_fit` and `refresh` .992 / .991):
+    This class is meant for comparisons.  For good results, use `SparseKernelPCA.partial_fit`, which ends within half a
+    percent of a batch fit.  Each row is used once, through its kernel values with the points kept.
 
-    "coherence"    Honeine (2012).  Rows unlike all points, max |k(x, d)| <= `coherence`, become points, others are
-                   projected; coefficients follow a gradient (Sanger's rule).  50 points .86 / .61, 300 .96 / .68: a
-                   gradient that sees each row once forgets what came first.
-    "hebbian"      Kim, Franz & Schoelkopf (2005).  The same gradient with every row a point; with a `budget` the points
-                   of smallest coefficients go.  300 points .93 / .64.
-    "subset"       Washizawa (2009, 2012), Tanaka (2015).  The coherence dictionary with the moments of all rows over
-                   it, and so the best components there are on that dictionary: what is missing is due to the choice of
-                   points.  50 points .87 / .74, 300 .98 / .93.
-    "incremental"  Chin & Suter (2007).  An eigenspace into which rows are merged, points cut back to `budget` by a
-                   reduced set.  50 points .87 / .77, 150 .96 / .92; exact kernel PCA where neither `rank` nor `budget`
-                   cuts.
+    The numbers below say how much of the variance captured by exact kernel PCA on held-out rows each rule keeps, after
+    one pass over 4000 rows of USPS, first shuffled, then sorted by class (`experiments/online.py`).  For comparison, a
+    batch fit with 50 points keeps .996, and `partial_fit` with `refresh` keeps .992 (shuffled) and .991 (sorted).
 
-    Cost a row, m points: m kernel values and O(m M) ("hebbian"), O(m^2) ("coherence", "subset"), O(m r^2) for rank r
-    ("incremental").
+    "coherence"    Honeine (2012).  Rows unlike all points, max |k(x, d)| <= `coherence`, become points; other rows are
+                   projected.  Coefficients follow a gradient (Sanger's rule), which sees each row only once and so
+                   forgets the first ones.  50 points keep .86 and .61, 300 points .96 and .68.
+    "hebbian"      Kim, Franz & Schoelkopf (2005).  Sanger's rule with every row as a point; with a `budget`, the points
+                   with the smallest coefficients are removed.  300 points keep .93 and .64.
+    "subset"       Washizawa (2009, 2012), Tanaka (2015).  The moments of all rows over the dictionary of "coherence",
+                   which give the best components on this dictionary; only the choice of points can be improved.
+                   50 points keep .87 and .74, 300 points .98 and .93.
+    "incremental"  Chin & Suter (2007).  An eigenspace into which rows are merged one by one; a reduced set keeps the
+                   points within `budget`.  50 points keep .87 and .77, 150 points .96 and .92.  If neither `rank` nor
+                   `budget` limits it, this is exact kernel PCA.
+
+    Cost per row, for m points: m kernel values, and time O(m M) ("hebbian"), O(m^2) ("coherence", "subset") or O(m r^2)
+    for rank r ("incremental").
 
     Parameters
     ----------
@@ -134,30 +136,33 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         Number of components M.
     rule : "coherence", "hebbian", "subset" or "incremental", default="subset"
     budget : int or None, default=100
-        The most points that are kept.  "coherence" and "subset" then admit no more ("subset" with `half_life`
-        replaces the point that is missed least), "hebbian" and "incremental" leave out others.  None: no limit.
+        Largest number of points that are kept; None for no limit.  When it is reached, "coherence" and "subset" accept
+        no further points, except that "subset" with a `half_life` replaces the point whose removal loses least;
+        "hebbian" and "incremental" remove points.
     coherence : float, default=0.8
-        Of "coherence" and "subset": mu_0, the likeness up to which a row becomes a point.
+        For "coherence" and "subset": the threshold mu_0; a row becomes a point if its coherence with all points is at
+        most this.
     learning_rate, learning_decay : float, default=2, 1000
-        Of "coherence" and "hebbian": step t is learning_rate / (1 + t / learning_decay).
+        For "coherence" and "hebbian": the length of step t is learning_rate / (1 + t / learning_decay).
     rank : int or None, default=None
-        Of "incremental": eigenvectors carried along; None for 2 M.
+        For "incremental": number of eigenvectors that are updated; None for 2 M.
     half_life : float or None, default=None
-        After this many more rows a row weighs half of what it did, in means, moments and eigenvalues.
+        The weight of a row in means, moments and eigenvalues is halved after this many further rows.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
-        As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
-        by the rows of its first call.  The rules are for positive semi-definite kernels: for another one the points
-        are rows that are independent of those before them, and the components the best on these.
+        As in SparseKernelPCA.  The rules run on the host in one thread.  If `gamma` names a rule, `partial_fit` applies
+        it to the rows of the first call.  The rules require a positive semi-definite kernel; with another kernel, a row
+        becomes a point if it is linearly independent of the points so far, and the components are the best on these
+        points.
 
     Attributes
     ----------
     n_evaluations_ : int
-        Kernel evaluations that the rule has made so far, k(x, x) included.
+        Number of kernel values that the rule has computed so far, including k(x, x).
     expansion_, support_, support_vectors_, n_support_, dual_coef_, offset_, eigenvalues_, explained_variance_,
     explained_variance_ratio_, captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_, gamma_,
     n_samples_seen_, n_features_in_
-        As in SparseKernelPCA; after `partial_fit` measured on a uniform sample of the rows.  The components of
-        "coherence" and "hebbian" are given in unit length, and come near to being orthogonal as they converge.
+        As in SparseKernelPCA; after `partial_fit`, variances and ratios are measured on a uniform sample of the rows.
+        The components of "coherence" and "hebbian" are scaled to unit length; they become orthogonal as they converge.
 
     References
     ----------
@@ -199,19 +204,19 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Feed rows to the rule, in their order.
+        """Process rows one by one, in their order.
 
-        The result does not depend on how the rows are divided into calls, except for a `gamma` given by a rule, which
-        the first call determines.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` stay what they
-        were in that call; a change is refused.
+        The result does not depend on how the rows are divided into calls, unless `gamma` names a rule, which is applied
+        to the rows of the first call.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` must not be
+        changed after the first call.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 takes a step twice as long, or counts twice in means and moments; one of weight 0 is
-            passed over.
+            A row of weight 2 takes a step twice as long, or counts twice in means and moments; a row of weight 0 is
+            skipped.
 
         Returns
         -------
@@ -259,7 +264,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return OnlineState(reservoir, clone(self), frozen_parameters(self), kernel, gamma)
 
     def _reported(self, state: OnlineState) -> Self:
-        """Itself, with the attributes of `fit` computed on a sample of the rows so far."""
+        """This estimator, with the attributes that `fit` stores computed from a state and its sample of the rows."""
         self._online, self._kernel, self._ready = state.rule, state.kernel, state.ready
         with one_blas_thread():
             rows, rng = ReservoirRows(state.reservoir), np.random.default_rng(state.reservoir.seed)
@@ -284,7 +289,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return {"_online": driver_layout(self.rule, state["_online"])} if "_kept" in state else {}
 
     def _resumed(self, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Restore the stream from a file, if its rule can continue; return the model's other attributes."""
+        """Restore a stream from a file, and return the model's other attributes; raise if the rule cannot continue."""
         reservoir = state.get("_kept")
         if reservoir is None:
             return state
@@ -343,7 +348,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
 
     def _components(self, choice: Choice, span: Span) -> Found:
         driver, history = self._driver(self._kernel, self._online), dict(choice.selection.history)
-        # under an indefinite kernel the rule's coordinates L^-1 k(D, x) do not exist
+        # Under an indefinite kernel, K_DD has no Cholesky factor, so the rule has no coordinates L^-1 k(D, x).
         if choice.problem.sample.indefiniteness or not isinstance(driver.rule, Rule):
             best = Found.best(choice, span, self.n_components, {"selection_report_": history})
             return replace(best, best_on_points=bool(choice.problem.sample.indefiniteness))
@@ -353,10 +358,10 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
         lengths = np.diagonal(metric)
-        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, if the rows are far apart
+        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # rounding, for rows far apart
             expansion = replace(expansion, orthogonal=False)
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > DEPENDENT * lengths):
-            variances = choice.problem.variances_of_scores(expansion)  # components leave the span of the points' gram
+            variances = choice.problem.variances_of_scores(expansion)  # partly outside the span
             captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,
@@ -368,12 +373,12 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         )
 
     def _driver(self, kernel: Kernel, state: dict[str, Any] | None, indefinite: bool = False) -> OnlineDriver:
-        """The rule rebuilt from its state, or a new rule if there is no state."""
+        """The driver of the rule, rebuilt from a state, or new if there is no state."""
         indefinite = indefinite or kernel.definite is False
         return OnlineDriver(kernel, self.rule, self._settings(), state, indefinite=indefinite)
 
     def _looks_indefinite(self, kernel: Kernel, X: Any) -> bool:
-        """Whether the first rows of a stream show the kernel to be indefinite, if its definiteness is unknown."""
+        """Whether a kernel of unknown definiteness turns out to be indefinite on the first rows of a stream."""
         return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[: PLAN.evaluation_rows, :]))
 
     def _settings(self) -> Settings:

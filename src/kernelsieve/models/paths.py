@@ -1,7 +1,7 @@
-"""Paths: what a method leaves for each value of the parameter that is hard to choose, from one pass over the rows.
+"""Paths: the results of a method for many values of the parameter that is hard to choose, from one pass over the rows.
 
-elastic_net_path    how many rows each penalty leaves, and how much variance they capture
-likelihood_path     vectors, likelihood and captured variance for each noise variance
+elastic_net_path    for each alpha: how many rows have nonzero coefficients, and how much variance they capture
+likelihood_path     for each noise variance: number of vectors, likelihood, and captured variance
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from .elastic_net_problem import Start, in_row_order, unit_components
 from .likelihood import LikelihoodKernelPCA, axes_of, check_not_tiny, likelihood_on
 from .robust import RobustSparseKernelPCA
 
-SMALLEST_ALPHA = 0.01  # relative to alpha_max, where a path ends
+SMALLEST_ALPHA = 0.01  # the default path ends at this share of alpha_max
 
 
 @dataclass(frozen=True)
 class ElasticNetPath:
-    """The components for every alpha, from the largest down.
+    """The components for every alpha, from the largest to the smallest.
 
     Attributes
     ----------
     alpha : ndarray of shape (n_alphas,)
-        Relative to alpha_max.
+        The values of alpha, as shares of alpha_max.
     alpha_max : ndarray of shape (n_components,)
-        Absolute alphas from which on a component is zero.
+        The smallest absolute alpha at which each component is zero.
     n_nonzero : ndarray of shape (n_alphas, n_components)
-        Nonzero coefficients of each component.
+        Number of nonzero coefficients of each component.
     n_support : ndarray of shape (n_alphas,)
-        Rows that any component uses.
+        Number of rows that have a nonzero coefficient in any component.
     captured_ratio : ndarray of shape (n_alphas,)
-        Variance captured by the components, made orthonormal, over kernel PCA's on the dictionary.
+        Variance captured by the components, made orthonormal, divided by that of kernel PCA on the dictionary.
     refit_ratio : ndarray of shape (n_alphas,)
-        The same for the best components on the same rows, as refit=True gives them.
+        The captured ratio of the best components on the same rows, as refit=True gives them.
     coefs : list of ndarray of shape (n_support, n_components)
-        Coefficients of components of unit length, over the rows in `support`.
+        Coefficients of the components, scaled to unit length, over the rows in `support`.
     support : list of ndarray
-        Row numbers.
+        Numbers of the rows that have a nonzero coefficient.
     dual_gap : ndarray of shape (n_alphas, n_components)
         Duality gaps, relative to the objective.
     """
@@ -71,19 +71,20 @@ def elastic_net_path(
     n_alphas: int = 40,
     sample_weight: Any = None,
 ) -> ElasticNetPath:
-    """Nonzeros, captured variance and coefficients for many alphas, each solution the start of the next.
+    """Numbers of nonzeros, captured ratios and coefficients for many alphas, from one pass over the rows.
 
-    One pass over the rows serves them all.
+    The solution for each alpha is the starting point for the next smaller one.
 
     Parameters
     ----------
     estimator : ElasticNetKernelPCA or RobustSparseKernelPCA
-        Kernel, components, l2, sparsity, dictionary and the rest; its own alpha, n_nonzero and solver do not matter:
-        every point is the single step at kernel PCA's components, by the active set.  It is not fitted.  The robust
-        estimator weighs the rows itself and keeps outliers from being support, here as in its fit.
+        Gives the kernel, n_components, l2, sparsity, dictionary and all other parameters, and is not fitted itself.
+        Its alpha, n_nonzero and solver are ignored: every point of the path is a single pass that starts at the
+        components of kernel PCA, solved by the active-set method.  The robust estimator weights the rows and excludes
+        outliers from the support, as in its fit.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     alpha : sequence of float, optional
-        Relative to alpha_max, between 0 and 1; by default `n_alphas` of them, from 1 down to 0.01 in equal ratios.
+        Shares of alpha_max, between 0 and 1; by default `n_alphas` values from 1 down to 0.01 in equal ratios.
     n_alphas : int, default=40
     sample_weight : array-like of shape (n_samples,), optional
 
@@ -165,7 +166,7 @@ def _point(span: Span, start: Start, coef: np.ndarray) -> _Point:
     return _Point(active, unit, captured, best)
 
 
-# The default noise variances, as shares of the upper end.
+# The largest and the smallest default noise variance, as shares of the upper limit.
 FIRST_SHARE, LAST_SHARE = 0.95, 0.01
 
 
@@ -176,15 +177,15 @@ class LikelihoodPath:
     Attributes
     ----------
     noise_variance : ndarray of shape (n_points,)
-        From the largest down.
+        The noise variances, from the largest to the smallest.
     noise_variance_limit : float
-        Its admissible upper end.
+        The upper limit of admissible noise variances.
     n_support : ndarray of shape (n_points,)
-        Representing vectors.
+        Number of representing vectors.
     log_likelihood : ndarray of shape (n_points,)
-        Of the training rows, up to a constant that differs from one noise variance to the next.
+        Log-likelihood of the training rows, up to a constant that depends on the noise variance.
     explained_variance_ratio : ndarray of shape (n_points,)
-        Share of the total variance along the model's axes.
+        Share of the total variance that lies along the axes of the model.
     support : list of ndarray
         Row numbers of the representing vectors.
     converged : ndarray of shape (n_points,)
@@ -207,17 +208,17 @@ def likelihood_path(
     n_points: int = 20,
     sample_weight: Any = None,
 ) -> LikelihoodPath:
-    """Vectors, likelihood and captured variance against the noise variance.
+    """Representing vectors, likelihood and captured variance for many noise variances, from one pass over the rows.
 
-    One pass over the rows serves all points; with update="coordinate" each starts from the one before.
+    With update="coordinate", the solution for each noise variance is the starting point for the next smaller one.
 
     Parameters
     ----------
     estimator : LikelihoodKernelPCA
-        Kernel, dictionary, update rule and the rest; its own noise variance does not matter.  It is not fitted.
+        Gives the kernel, dictionary, update rule and all other parameters except the noise variance; it is not fitted.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     noise_variance : sequence of float, optional
-        Noise variances; by default `n_points` of them, from 0.95 of the upper end down to 0.01 in equal ratios.
+        By default, `n_points` values from 0.95 down to 0.01 times the upper limit, in equal ratios.
     n_points : int, default=20
     sample_weight : array-like of shape (n_samples,), optional
 

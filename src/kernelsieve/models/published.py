@@ -1,17 +1,17 @@
 """Published methods: components over rows that a published rule chooses, or over a dictionary.
 
-    DissimilarityKernelPCA    ESKPCA: nodes far from each other, as Xu et al. (2011) print it
-    ImprovedKernelPCA         IKPCA: nodes of largest eigenvalues (Xu et al. 2007), as Xu et al. (2011) run it
-    KernelFeatureAnalysis     SKFA and AKFA: one row, one feature
+    DissimilarityKernelPCA    ESKPCA, whose nodes are far from each other, as printed in Xu et al. (2011)
+    ImprovedKernelPCA         IKPCA (Xu et al. 2007), whose nodes give the largest eigenvalues, as in Xu et al. (2011)
+    KernelFeatureAnalysis     SKFA and AKFA, which make one feature from each chosen row
 
-The components of a published method need be neither of unit length nor orthogonal in feature space: the variance that
-each captures is what it adds to those before it.  Xu et al. choose nodes S among the rows; with K' = k(S, X), their
-components v = sum_i g_i phi(s_i) come from
+The components of a published method need be neither of unit length nor orthogonal in feature space.  So the captured
+variance of a component is what it adds to the components before it.  Xu et al. choose nodes S among the rows.  With
+K' = k(S, X), their components v = sum_i g_i phi(s_i) solve
 
     ESKPCA       K' K'^T g = lambda g                     |g| = 1           ("coefficients")
     IKPCA        K' K'^T g = lambda (K_SS + ridge I) g    |v| = 1           ("feature")
 
-with features g'k(S, x)/sqrt(lambda).
+and the features of a row x are g'k(S, x)/sqrt(lambda).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from .base import Found, KernelTransformer, Policy, RowRequest
 
 
 def check_values(problem: Problem) -> None:
-    """Refuse rows, or kernel values of the sample, that are not finite, because published rules do not check them."""
+    """Raise if rows, or kernel values of the sample, are not finite; published rules do not check this."""
     if isinstance(problem.rows, ArrayRows):
         finite(problem.rows.X)
     check_kernel_values(problem.sample.evaluation.gram)
 
 
 def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
-    """Nodes chosen by `gain`, among `n_samples` rows if the user gives that number."""
+    """Nodes chosen by the rule `gain`, from `n_samples` rows if the user gives that number."""
     if n_samples is not None and not problem.sample.rows.whole and n_samples < n_nodes:
         raise ValueError(
             f"n_optimization_samples={n_samples} rows are too few to choose {n_nodes} nodes from: give at least as many"
@@ -63,7 +63,7 @@ def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **o
 
 
 def check_nodes(span: PointSpan, n_components: int) -> None:
-    """Refuse more components than nodes."""
+    """Raise if there are fewer nodes than components."""
     if span.n_support < n_components:
         raise TooManyComponents(
             n_components,
@@ -74,16 +74,15 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 
 def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
-    """The error for more components than directions, of which an indefinite kernel loses some with its
-    negative part."""
+    """The error for more components than directions; it says so if an indefinite kernel has lost its negative part."""
     if choice.problem.sample.indefiniteness:
         return TooManyComponents(n_components, None, "is too many", DROPPED_WITH_NEGATIVE)
     return TooManyComponents(n_components, None, "is more than the rank allows", why)
 
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
-    """Components with these coefficients over the nodes."""
-    # only for an indefinite kernel are components refused, because the publications refuse none
+    """The result of a fit whose components have these coefficients over the nodes."""
+    # Components of tiny variance are refused only under an indefinite kernel, because the publications refuse none.
     floor = choice.problem.sample.indefiniteness
     n_real = int(np.sum(eigenvalues > floor * eigenvalues.max())) if floor else len(eigenvalues)
     if n_real < len(eigenvalues):
@@ -104,7 +103,7 @@ def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalue
 
 @estimator
 class NodeParameters:
-    """Parameters and the eigenproblem of both of Xu's methods; every `self` here is a KernelTransformer."""
+    """Parameters and eigenproblem of the two methods of Xu et al., a mixin for KernelTransformer."""
 
     _policy = Policy(judges_kernel=False)
 
@@ -136,12 +135,12 @@ class NodeParameters:
 
     @abstractmethod
     def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
-        """The leading eigenvalues (M,), descending, and their coefficients (m, M)."""
+        """The leading eigenvalues (M,), in descending order, and the coefficients (m, M) of their components."""
 
 
 @estimator
 class OnDictionary(BlockParameters):
-    """Support among all rows of small data, otherwise among `n_dictionary`; every `self` is a KernelTransformer."""
+    """Methods whose support is a subset of candidate rows, the dictionary; a mixin for KernelTransformer."""
 
     n_dictionary: int | None = parameter(None, at_least(1), None)
 
@@ -158,41 +157,42 @@ class OnDictionary(BlockParameters):
         return span
 
     def _path_span(self: Any, X: Any, sample_weight: Any) -> tuple[Choice, Span]:
-        """The rows to choose from and their span, for functions that follow a path of penalties."""
+        """The dictionary and its span, for functions that follow a path of penalties."""
         choice = self._points(self._problem(X, sample_weight))
         return choice, self._span(choice)
 
 
 @estimator
 class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
-    """Sparse kernel feature analysis: features from one row after another (Smola et al. 1999, Jiang et al. 2006).
+    """Sparse kernel feature analysis: one feature from each chosen row (Smola et al. 1999, Jiang et al. 2006).
 
-    Each step takes a row and makes a component of the part of it that earlier rows do not explain.  With R the kernel
-    of the unexplained parts, the row chosen is the one with the largest
+    Each step chooses a row and makes a component from the part of it that earlier rows do not explain.  With R the
+    kernel of the unexplained parts, it chooses the row with the largest
 
         |R_.i|^2 / R_ii   (accelerated: the exact fall of tr R)      or      |R_.i|^2   (as first published)
 
-    and its component is the normalised residual: v_k = sum_j A_jk phi(s_j), A = L^-T upper triangular for
-    K_SS = L L'.  The components are orthonormal, feature k needs k kernel values, and the first of M features are
-    those of a smaller model.
+    and its component is the normalised residual v_k = sum_j A_jk phi(s_j), where A = L^-T is upper triangular and
+    K_SS = L L'.  The components are orthonormal, feature k takes k kernel values, and a model with fewer features has
+    the first features of a larger one.
 
-    Cost: for n rows looked at, of which r count (all of up to 2000, else max(1000, 4 M)), n r kernel values and
-    O(n M (r + M)) time, where the paper's procedure takes O(n^2 M); then N M kernel values in one pass over all rows.
+    Cost: for n sampled rows, of which r are evaluation rows (all of up to 2000, otherwise max(1000, 4 M)), the choice
+    of rows takes n r kernel values and O(n M (r + M)) time; the procedure of the paper takes O(n^2 M).  Then one pass
+    over all rows takes N M kernel values.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of features M, and of rows they are made of.
+        Number of features M, which is also the number of support points.
     accelerated : bool, default=True
-        AKFA's criterion; False for SKFA's.
+        True for the criterion of AKFA, False for that of SKFA.
     n_candidates : int or None, default=None
-        Look at this many random rows a step, not at all of them.
+        Number of random rows compared in each step; None for all rows.
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False
-        Subtract the features' mean over the training rows.  The choice of rows is the same.
+        Subtract the mean of the features over the training rows.  This does not change the choice of rows.
     n_optimization_samples : int, optional
-        Rows that the choice looks at; by default max(5000, 54 M).
+        Number of sampled rows to choose from; by default max(5000, 54 M).
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for passes over the rows, as in SparseKernelPCA.
@@ -202,10 +202,10 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     Attributes
     ----------
     support_ : ndarray of shape (M,)
-        Row numbers in the order of extraction.
+        Row numbers of the support points, in the order in which they were chosen.
     eigenvalues_ : ndarray of shape (M,)
-        Sum of squares of each feature over the training rows (about their mean when centred): by how much its row
-        lowered tr R.
+        Sum of squares of each feature over the training rows (about its mean, if centred).  Without centring, this is
+        the amount by which the row lowered tr R.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
         Mean square (variance when centred) of the scores on the training rows, and its share of the total.
     expansion_, support_vectors_, n_support_, dual_coef_, offset_, gamma_, captured_ratio_, captured_ratio_kind_,
@@ -258,44 +258,45 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
 
 
 def _dependent(factor: np.ndarray, tolerance: float) -> bool:
-    """Whether a row lies in the span of earlier ones, to rounding: its component would be noise."""
+    """Whether a row lies in the span of earlier ones up to rounding, so that its component would be noise."""
     pivots = np.diagonal(factor) ** 2
     return bool(np.any(pivots <= tolerance * np.sum(factor**2, axis=1)))
 
 
 @estimator
 class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
-    """IKPCA: kernel PCA on nodes whose eigenvalues are largest (Xu et al. 2007), as Xu et al. (2011) run it.
+    """IKPCA: kernel PCA on nodes that give the largest eigenvalues (Xu et al. 2007), as used in Xu et al. (2011).
 
     Each step adds the row that most raises the sum of the eigenvalues of
 
         K' K'^T g = lambda (K_SS + ridge I) g,    K' = k(S, X),        feature  g'k(S, x)/sqrt(lambda)
 
-    By the residual kernel R = K - K_NS (K_SS + ridge I)^-1 K_SN that is the row with the largest
-    |R_.i|^2 / (R_ii + ridge), O(N) a candidate and step, where the paper's procedure takes O(s^2 N).
+    With the residual kernel R = K - K_NS (K_SS + ridge I)^-1 K_SN, this is the row with the largest
+    |R_.i|^2 / (R_ii + ridge), which takes O(N) time per candidate and step; the procedure of the paper takes O(s^2 N).
 
-    Cost: for n rows looked at, of which r count (all of up to 2000, else max(1000, 4 s)), n r kernel values and
-    O(n s (r + s)) time; then N s kernel values and O(N s^2) time for the eigenproblem; s (d + M) a row to transform.
+    Cost: for n sampled rows, of which r are evaluation rows (all of up to 2000, otherwise max(1000, 4 s)), the choice
+    of nodes takes n r kernel values and O(n s (r + s)) time.  The eigenproblem takes N s kernel values and O(N s^2)
+    time; a transform takes O(s (d + M)) time per row.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components M.
     n_nodes : int or float, default=50
-        Nodes s, or their number as a fraction of the rows; fewer where fewer rows are different.
+        Number of nodes s, or this number as a fraction of the rows.  There are fewer nodes if fewer rows are different.
     ridge : float, default=1e-3
-        Added to the diagonal of K_SS, in the choice of nodes and in the eigenproblem.
+        Added to the diagonal of K_SS, both in the choice of nodes and in the eigenproblem.
     normalize : {"feature", "coefficients", "generalized"}, default="feature"
-        Unit components, |v| = 1; unit coefficients, |g| = 1; or g'(K_SS + ridge I) g = 1, the length that a solver of
-        the generalised eigenproblem gives its vectors.
+        "feature": components of unit length, |v| = 1.  "coefficients": coefficients of unit length, |g| = 1.
+        "generalized": g'(K_SS + ridge I) g = 1, as solvers of the generalised eigenproblem scale their vectors.
     whiten : bool, default=True
-        Divide features by the square root of their eigenvalue.
+        Divide each feature by the square root of its eigenvalue.
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False
         Centre the features in the eigenproblem.  The published method does not.
     n_optimization_samples : int, optional
-        Rows that the choice of nodes looks at; by default max(5000, 54 s).
+        Number of sampled rows to choose nodes from; by default max(5000, 54 s).
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for passes over the rows, as in SparseKernelPCA.
@@ -305,7 +306,7 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
     Attributes
     ----------
     support_ : ndarray of shape (s,)
-        Row numbers of the nodes in the order of choice.
+        Row numbers of the nodes, in the order in which they were chosen.
     eigenvalues_ : ndarray of shape (M,)
         Lambda of the eigenproblem above.
     explained_variance_, explained_variance_ratio_
@@ -342,13 +343,14 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         return gained(problem, n_nodes, self.n_optimization_samples, "improved", ridge=self.ridge)
 
     def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
-        # for g = W a the two sides are weight C and I + ridge W'W, small and well scaled, whatever the nodes' rank
+        # With g = W a, the matrices of the two sides become weight C and I + ridge W'W. They are small and well scaled
+        # even if the gram of the nodes is singular.
         whitening = span.whitening
         right = np.eye(whitening.shape[1]) + self.ridge * whitening.T @ whitening
         values, vectors = scipy.linalg.eigh(span.moment, right, check_finite=False)
         values, coef = values[::-1][: self.n_components], whitening @ vectors[:, ::-1][:, : self.n_components]
         if self.normalize == "generalized":
-            return values, coef  # eigh gives a'(I + ridge W'W) a = 1, which is g'(K_SS + ridge I) g
+            return values, coef  # eigh makes a'(I + ridge W'W) a = 1, and this is g'(K_SS + ridge I) g
         if self.normalize == "coefficients":
             return values, coef / np.linalg.norm(coef, axis=0)
         return values, coef / np.sqrt(quadratic_forms(to_numpy(span.point_gram), coef))
@@ -358,48 +360,52 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
 class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
     """ESKPCA: kernel PCA on nodes that are far from each other (Xu et al. 2011), as published.
 
-    The first node is the mean of the rows; each further node is the row with the largest sum of squared feature-space
-    distances to the nodes so far, copies of a node left out.  The components v = sum_i g_i phi(s_i) maximise the mean
+    The first node is the mean of the rows.  Each further node is the row with the largest sum of squared feature-space
+    distances to the nodes so far, except copies of a node.  The components v = sum_i g_i phi(s_i) maximise the mean
     square of their values g'k(S, x) over all g of unit length:
 
         K' K'^T g = lambda g,    K' = k(S, X),        feature  g'k(S, x)/sqrt(lambda)
 
-    With N rows and s nodes it costs N s kernel values to choose the nodes and as many for the eigenproblem, O(N s)
-    time and then O(N s^2), O(N) memory; s (d + M) a row to transform.  `captured_ratio_` takes n^2 more, where n is
-    all rows up to 2000, otherwise max(1000, 4 s).  No rule that looks at all rows is cheaper.  But this one picks
-    outliers: for the same s nearly every other choice of rows captures more variance (`captured_ratio_`), so use
-    `SparseKernelPCA` unless you need this method itself.
+    Cost: for N rows and s nodes, choosing the nodes takes N s kernel values and O(N s) time, the eigenproblem as many
+    kernel values and O(N s^2) time, and both O(N) memory.  A transform takes O(s (d + M)) time per row.
+    `captured_ratio_` takes n^2 further kernel values, where n is the number of rows up to 2000, and max(1000, 4 s) for
+    more rows.
+
+    No rule that compares all rows is cheaper.  But this rule chooses outliers: with as many points, nearly every other
+    choice of rows captures more variance (see `captured_ratio_`).  Use `SparseKernelPCA` unless you need this method
+    itself.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components M.
     n_nodes : int or float, default=50
-        Nodes s, the mean among them, or their number as a fraction of the rows; fewer where fewer rows are different.
+        Number of nodes s, including the mean, or this number as a fraction of the rows.  There are fewer nodes if fewer
+        rows are different.
     first : {"mean", "row"}, default="mean"
-        The first node: the mean of the rows, or the row nearest to it, which the paper recommends where the mean lies
-        outside the data.  A precomputed kernel has no mean of rows: there it is the row nearest to the mean in feature
-        space.
+        The first node: the mean of the rows, or the row nearest to the mean, which the paper recommends if the mean
+        lies outside the data.  With a precomputed kernel, which has no mean of rows, it is always the row nearest to
+        the mean in feature space.
     normalize : {"coefficients", "feature"}, default="coefficients"
-        |g| = 1 as published; or unit components, |v| = 1, orthogonal to each other: then they are the best there are
-        in the span of the nodes.
+        "coefficients": coefficients of unit length, |g| = 1, as published.  "feature": orthogonal components of unit
+        length, |v| = 1, which are the best components in the span of the nodes.
     whiten : bool, default=True
-        Divide features by the square root of their eigenvalue, as published.
+        Divide each feature by the square root of its eigenvalue, as published.
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False
         Centre the features.  The published method does not.
     random_state : int, RandomState or None, default=None
-        For what is sampled: gamma="median", and the rows on which `captured_ratio_` is measured.
+        Seed of the sample that determines gamma="median", and of the sample on which `captured_ratio_` is measured.
     n_jobs : int or None, default=None
         Threads for passes over the rows, as in SparseKernelPCA.
 
     Attributes
     ----------
     nodes_ : ndarray of shape (s,)
-        Row numbers of the nodes in the order of choice; -1 for the mean.
+        Row numbers of the nodes, in the order in which they were chosen; -1 for the mean.
     support_ : ndarray of shape (s,) or None
-        The same where all nodes are rows, else None.
+        Row numbers of the nodes if all of them are rows, otherwise None.
     eigenvalues_ : ndarray of shape (M,)
         Lambda of the eigenproblem above.
     explained_variance_ : ndarray of shape (M,)

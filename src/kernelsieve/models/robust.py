@@ -1,4 +1,4 @@
-"""RobustSparseKernelPCA: sparse kernel PCA that outliers do not turn."""
+"""RobustSparseKernelPCA: sparse kernel PCA that is robust to outliers."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ OUTLIER = 0.5  # rows with a smaller weight are outliers
 
 @estimator
 class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, KernelTransformer):
-    """Sparse kernel PCA on rows weighted by how close they are to the bulk of the others.
+    """Sparse kernel PCA that is robust to outliers: rows far from the majority get small weights.
 
     In feature space, a row at distance r from the plane of the first M components gets the weight
 
         w(r) = 1 / (1 + exp(mu (r^2 - delta)))
 
-    found as in `RobustElasticNetPCA`: starting from the half of the rows that is least outlying along directions
-    through pairs of rows, weighted kernel PCA is repeated until it converges.  With these weights fixed,
+    The weights are found as in `RobustElasticNetPCA`: weighted kernel PCA is repeated until it converges, starting from
+    the half of the rows that is least outlying along directions through pairs of rows.  With these weights fixed,
 
         min_a  1/2 sum_n w_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k sum_i sqrt(k(x_i, x_i)) |a_i|
 
-    gives sparse components v = sum_i a_i phi(x_i), as `ElasticNetKernelPCA` does; rows of weight below one half cannot
-    be support, and the factor sqrt(k(x_i, x_i)) keeps far rows from being cheap.
+    gives sparse components v = sum_i a_i phi(x_i), as in `ElasticNetKernelPCA`.  Rows with a weight below one half
+    cannot be support points.  Without the factor sqrt(k(x_i, x_i)), rows far from the origin would need smaller
+    coefficients and so be penalised less.
 
-    Use it with unbounded kernels (polynomial, linear), under which one far row can turn every component.  A bounded
-    kernel (rbf, laplacian, cosine) sees all far rows at the same distance, and plain kernel PCA usually survives them:
-    then `SparseKernelPCA` is the better choice.
+    Use it with unbounded kernels (polynomial, linear), under which a single far row can change every component.  Under
+    a bounded kernel (rbf, laplacian, cosine), all far rows have the same distance from the others, and ordinary kernel
+    PCA is usually robust enough; then `SparseKernelPCA` is the better choice.
 
-    Cost: as `ElasticNetKernelPCA`, and O(n q (n_directions + q)) for n sampled rows in q coordinates.  Rows out of
-    memory are read three times: for a sample, for their weights, for the weighted moments.
+    Cost: that of `ElasticNetKernelPCA`, and O(n q (n_directions + q)) time for n sampled rows in q coordinates.  Rows
+    that do not fit into memory are read three times: for a sample, for their weights, and for the weighted moments.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
     alpha, l2, alpha_scale, n_nonzero, sparsity, mode, max_iter, tol
         As in ElasticNetKernelPCA.
     refit : bool, default=True
-        Replace the components by the best there are, for the weighted rows, on the rows that were found.
+        Replace the components by the best components for the weighted rows on the support points that were found.
     n_directions : int, default=500
-        Directions through pairs of rows that the start looks along.
+        Number of directions through pairs of rows along which the start measures how outlying rows are.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
         As in SparseKernelPCA; the default kernel is a polynomial of degree 2.
     n_dictionary : int or None, default=None
@@ -71,9 +72,9 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
     outliers_ : ndarray of bool of shape (n_samples,)
         Rows of weight below one half.
     cutoff_ : float
-        Distance to the plane of the components beyond which `predict` calls a row an outlier.
+        Rows farther than this from the plane of the components, in feature space, are outliers to `predict`.
     explained_variance_, explained_variance_ratio_, eigenvalues_, captured_ratio_
-        Of the weighted rows.
+        As in SparseKernelPCA, for the weighted rows.
     n_nonzero_, alpha_, alpha_max_, l2_, objective_, dual_gap_, n_iter_, converged_, expansion_, support_, ...
         As in ElasticNetKernelPCA.
 
@@ -97,7 +98,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
     _file_layout = {"n_nonzero_": "int[M]", "weights_": "float[n]", "outliers_": "bool[n]", "cutoff_": "float~"}
 
-    _policy = Policy(merges_copies=False)  # weights_ has one for every row, copies too
+    _policy = Policy(merges_copies=False)  # weights_ has one weight for every row, including copies
 
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))
@@ -108,12 +109,12 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         return self.weights_
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Weigh the rows and find sparse components of the weighted rows.
+        """Determine the weights of the rows and find sparse components of the weighted rows.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows, of any of the kinds that SparseKernelPCA takes; the square gram for a precomputed kernel.
+            Rows of any kind that SparseKernelPCA accepts; for a precomputed kernel their square gram.
         y : ignored
 
         Returns
@@ -132,7 +133,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         return Choice(selection, weighted, span=span or weighted.span(selection))
 
     def _weighed(self, problem: Problem, selection: Selection) -> tuple[Span | None, np.ndarray]:
-        """The weight of every row, and the span of the weighted rows if it was computed on the way."""
+        """The span of the weighted rows, if it had to be computed for the weights, and the weight of every row."""
         rng, n_threads = problem.rng, problem.sample.n_threads
         if selection.exhaustive:
             plain = problem.span(selection)
@@ -143,8 +144,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         seen = features(problem.sample.rows.values)
         found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
         plane = fit_plane(seen, found.values, self.n_components)
-        # If most rows lie exactly in the plane, delta is zero, and rounding makes features depend slightly on their
-        # block.
+        # If most rows lie exactly in the plane, delta is zero. A small positive value is used instead, so that rounding
+        # errors of the distances, which depend on the block, do not decide about the weights.
         loss = LogisticLoss(found.delta or HALF_THE_DIGITS * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
@@ -170,7 +171,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         return replace(found, attributes=found.attributes | own)
 
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
-        """Minus the feature-space distance of each row to the plane of the components: the lower, the more outlying.
+        """Minus the feature-space distance of each row from the plane of the components; outliers have low scores.
 
         Parameters
         ----------
@@ -180,7 +181,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         Returns
         -------
         ndarray of shape (n_samples,)
-            For rows in blocks an iterator of them, one a block.
+            For rows in blocks, an iterator of such arrays, one for each block.
         """
         errors = self.reconstruction_error(X, diagonal=diagonal)
         return of_each(lambda squared: -namespace(squared).sqrt(squared), errors)
@@ -191,7 +192,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
 
 class Features:
-    """Features of rows over a dictionary: coordinates in its span, and the length of the part outside it."""
+    """Features of rows over a dictionary: their coordinates in its span, and the length of their part outside it."""
 
     def __init__(self, kernel: Kernel, points: Array, tolerance: float) -> None:
         self._kernel, self._points = kernel, points
@@ -200,7 +201,7 @@ class Features:
     def __call__(self, rows: Array) -> np.ndarray:
         inside = to_numpy(as_float64(self._kernel(rows, self._points)) @ self._whitening)
         if self._kernel.precomputed:
-            return inside  # the dictionary is all rows, and nothing lies outside its span
+            return inside  # k(x, x) is not known, so the part outside the span is ignored
         lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
         outside = np.sqrt(np.maximum(lengths - row_dot(inside, inside), 0.0))
         return np.column_stack([inside, outside])

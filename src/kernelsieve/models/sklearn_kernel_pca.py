@@ -1,8 +1,9 @@
-"""scikit-learn's KernelPCA, with repairs where its numbers fail.
+"""scikit-learn's KernelPCA, corrected where it is numerically wrong.
 
-They fail for rows far from the origin, whose distances |x|^2 + |s|^2 - 2 x's are lost to rounding; rows so short that
-its cosine kernel takes them for zero; clusters of equal eigenvalues, some of which LAPACK's subset solver misses; and
-a singular inverse map.  Also added are kernels that take blocks of rows, `center=False`, and widths from the data.
+There are four such cases: rows far from the origin, whose distances |x|^2 + |s|^2 - 2 x's are lost to rounding; rows so
+short that scikit-learn's cosine kernel treats them as zero; clusters of equal eigenvalues, some of which LAPACK's
+subset solver misses; and a singular inverse map.  Also added are kernels that take blocks of rows, `center=False`, and
+widths determined from the data.
 """
 
 from __future__ import annotations
@@ -50,27 +51,27 @@ from ..spectrum.top import is_large, settled_pairs
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 
-# Accepted |K v - lambda v| of eigenpairs on a device, as a share of the largest eigenvalue, by the bytes of a number:
-# their eigenvalues are then exact to rounding.
+# Eigenpairs on a device are accepted if |K v - lambda v| is below this share of the largest eigenvalue, because their
+# eigenvalues are then exact up to rounding.  The keys are the bytes of a number.
 SETTLED_ON_DEVICE = {4: 1e-5, 8: 1e-10}
 
 
 class GuardedKernelPCA(MeantParameters, KernelPCA):
-    """scikit-learn's KernelPCA with kernel values, eigenvectors and inverse map that are sound on any finite rows."""
+    """scikit-learn's KernelPCA with correct kernel values, eigenvectors and inverse map for all finite rows."""
 
     center: bool
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
     eigenvalues_: np.ndarray
     eigenvectors_: np.ndarray
-    _kernel_open = False  # whether the next call for kernel values is that for the training rows, which determine gamma
+    _kernel_open = False  # True until kernel values of the training rows are computed, which determines gamma
     _there: Array | None = None  # training rows on a device, during a fit
-    _callable: Kernel | None = None  # the user's kernel, on two rows or two blocks of them
+    _callable: Kernel | None = None  # the kernel, if the user gives it as an object or a function
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
         if self._kernel_open:
             del self._kernel_open
-            # with scikit-learn's message, before any work is done
+            # scikit-learn raises this error only after the decomposition.
             if self.fit_inverse_transform and scipy.sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if kernel_of(self.kernel).precomputed:
@@ -84,7 +85,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
                 self.gamma_ = getattr(self._callable, "gamma", 1.0)
             elif isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
-            elif kernel_of(self.kernel).uses_gamma:  # a value that overflows is refused
+            elif kernel_of(self.kernel).uses_gamma:  # called only to refuse a gamma that overflows
                 resolve_gamma(self.gamma, kernel_of(self.kernel), floating(X))
         rows = floating(X)
         points = rows if Y is None else floating(Y)
@@ -107,11 +108,11 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if kernel is None or kernel.metric != "manhattan":
             return compute(X, Y)
         block = compute(_narrow_indices(rows), _narrow_indices(points))
-        # result in float64 even for rows of integers
+        # The Manhattan distance is computed in float64 and converted back to the precision of the rows.
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)
 
     def _bound(self, X: Array) -> Kernel | None:
-        """The kernel that is given as an object or as a function, bound to these rows; None for a name."""
+        """The kernel bound to these rows, if it is given as an object or a function; None if it is a name."""
         given, names = kernel_object(self.kernel), getattr(self, "feature_names_in_", None)
         if given is None:
             warn_about_noise(self.kernel)
@@ -120,7 +121,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return given.settled(Seen(rows.values, rows.weights, 1, None if names is None else tuple(names)))
 
     def _kernel_in_use(self) -> Kernel | None:
-        """The fitted model's kernel, even if the parameter has been changed since; None for an unbound callable."""
+        """The kernel of the fitted model, even if the parameter has changed since; None for an unbound callable."""
         model = getattr(self, "expansion_", None)
         if model is not None:
             kernel: Kernel = model.kernel
@@ -153,14 +154,18 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         K = self._decomposed(K)
         self._explain(float(np.trace(K, dtype=np.float64)), K.shape[0], length, K.dtype.itemsize)
         if restore:
-            # K may be the given gram, centred in place, but X_fit_ and the expansion's points must hold it as given
+            # K may be the user's gram itself, centred in place. Centring is undone, because X_fit_ and the points of
+            # the expansion must hold the gram as given.
             K += self._centerer.K_fit_rows_
             K += row_means
             K -= self._centerer.K_fit_all_
         return K
 
     def _explain(self, trace: float, n_rows: int, length: float, itemsize: int) -> None:
-        """Variances, and their shares of the trace of the centred gram; `length`: the largest k(x, x), 0 if unknown."""
+        """Store variances and their shares of the total, from the trace of the centred gram.
+
+        `length` is the largest k(x, x), or 0 if it is unknown.
+        """
         self.explained_variance_ = self.eigenvalues_ / n_rows
         # The trace of an indefinite kernel is less than the sum of its positive eigenvalues.
         total = max(trace / n_rows, float(self.explained_variance_.sum()))
@@ -169,8 +174,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             warn_of_rounding(total / length if length > 0 else 0.0)
 
     def _fit_on_device(self, K: Array) -> Array:
-        """Centre the gram and compute its leading eigenpairs on the device; what scikit-learn keeps is copied to the
-        host."""
+        """Centre the gram and compute its leading eigenpairs on the device; copy the results to the host."""
         xp, n, n_wanted = namespace(K), int(K.shape[0]), self._n_wanted(K)
         means = xp.mean(K, axis=0)
         check_finite_kernel(means * n)
@@ -191,8 +195,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return K
 
     def _decomposed(self, K: np.ndarray) -> np.ndarray:
-        """The centred gram, after its leading eigenpairs are stored: by scikit-learn's fit, by ARPACK, or a full
-        solver."""
+        """Compute and store the leading eigenpairs of the centred gram, and return this gram."""
         if self._by_arpack(K):
             K = self._centerer.fit(K).transform(K, copy=False)
             self._keep(*self._arpack(K))
@@ -200,8 +203,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             try:
                 K = super()._fit_transform_in_place(K)
             except ValueError:
-                # LAPACK's subsets can miss members of a cluster of equal eigenvalues, and scikit-learn fails if they
-                # miss all of them
+                # LAPACK's subset solver can miss members of a cluster of equal eigenvalues, and scikit-learn fails if
+                # it misses all of them. The full solver finds them.
                 if len(getattr(self, "eigenvalues_", (0.0,))):
                     raise
                 self._keep(*top_eigh(K, self._n_wanted(K)))
@@ -218,22 +221,23 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
 
     def _arpack(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Called as scikit-learn does, except that it restarts from a fixed random vector when its space is exhausted.
+        """Leading eigenpairs by ARPACK, called as in scikit-learn but with fixed random numbers and limited restarts.
 
-        That happens if fewer eigenvalues differ than it has vectors: rows of few kinds, or of few columns.  With a
-        random restart, eigenvectors of equal eigenvalues would change from call to call, as would the last digits of
+        ARPACK continues from a random vector when its Krylov space is exhausted.  This happens if the gram has few
+        different eigenvalues, for instance when there are many equal rows, or few columns.  With numbers that are not
+        fixed, the eigenvectors of equal eigenvalues would change from call to call, and so would the last digits of
         others.
 
-        If eigenvalues hardly differ (rows that are all unlike each other: a gram that is nearly the identity), ARPACK
-        would restart ten times for every row.  Unless the user sets the limit, it stops at the cost of the dense
-        decomposition, which then takes its place.
+        If the eigenvalues hardly differ (when all rows are unlike each other, the gram is nearly the identity), ARPACK
+        would restart up to ten times for every row.  Unless the user sets the limit, it stops when it has cost as much
+        as the dense decomposition, which then replaces it.
         """
         start = check_random_state(self.random_state).uniform(-1, 1, K.shape[0])
         settled = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
         n_wanted = self._n_wanted(K)
         limit = arpack_restarts(K.shape[0], n_wanted) if self.max_iter is None else self.max_iter
         with warnings.catch_warnings():
-            # in that case a dense solver is used
+            # eigsh warns that it uses a dense solver if all eigenpairs are wanted.
             warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)
             try:
                 return eigsh(K, n_wanted, which="LA", tol=self.tol, maxiter=limit, v0=start, **settled)
@@ -246,7 +250,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
                 ) from error
 
     def _keep(self, values: np.ndarray, vectors: np.ndarray) -> None:
-        """Eigenpairs as scikit-learn keeps them: descending, none below zero, each vector's largest entry positive."""
+        """Store eigenpairs as scikit-learn does: descending, none negative, largest entry of each vector positive."""
         order = values.argsort()[::-1]
         values = _check_psd_eigenvalues(values[order], enable_warnings=False)
         vectors = svd_flip(u=vectors[:, order], v=None)[0]
@@ -276,10 +280,10 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
 
 @dataclass(frozen=True)
 class Uncentered:
-    """Takes the place of scikit-learn's KernelCenterer, and leaves kernel values as they are."""
+    """Replaces scikit-learn's KernelCenterer if center=False, and leaves kernel values unchanged."""
 
     def fit(self, K: np.ndarray) -> Self:
-        KernelCenterer().fit(K)  # for its checks: square, dense, finite
+        KernelCenterer().fit(K)  # only to check that K is square, dense and finite
         return self
 
     def transform(self, K: np.ndarray, copy: bool = True) -> np.ndarray:
@@ -293,8 +297,10 @@ def floating(X: Array) -> Array:
 
 
 def _warn_of_asymmetry(gram: Array) -> None:
-    """Warn of an asymmetric gram, which other estimators refuse and scikit-learn's accepts: its solvers use one
-    triangle or both."""
+    """Warn of an asymmetric gram, for which the result depends on the solver: some read one triangle, others both.
+
+    scikit-learn's KernelPCA accepts such a gram, so it is not refused here as in the other estimators.
+    """
     square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # any other shape is refused when the gram is centred
     problem = asymmetry(floating(gram)) if square else None
     if problem is not None:
@@ -302,14 +308,14 @@ def _warn_of_asymmetry(gram: Array) -> None:
 
 
 def _narrow_indices(X: Any) -> Any:
-    """Sparse rows with 32-bit indices if possible, because scikit-learn's Manhattan distance accepts no others."""
+    """Sparse rows with 32-bit indices if possible, because scikit-learn's Manhattan distance requires them."""
     if not scipy.sparse.issparse(X) or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
         return X
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
-    """The user's kernel, on two rows or on two blocks; None if it is not a function, or cannot be bound."""
+    """A user's function as a kernel bound to the rows X; None if it is not a function or cannot be bound."""
     if not callable(kernel):
         return None
     try:

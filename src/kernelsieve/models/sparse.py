@@ -1,6 +1,6 @@
-"""SparseKernelPCA: the front door.
+"""SparseKernelPCA, the main estimator of the package.
 
-An option without effect in combination with the others is named in a warning, never silently ignored.
+An option that has no effect in combination with the others is never ignored silently: a warning names it.
 """
 
 from __future__ import annotations
@@ -42,99 +42,102 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
         sum_k var(v_k' phi(x)),    v_k = sum_i A_ik phi(s_i),   v_k' v_l = delta_kl
 
-    over the rows.  For given points the components are the best there are (an m x m eigenproblem on moments
-    gathered in one pass); the points themselves are chosen by `selection`, by default moved freely by L-BFGS on
-    the captured variance.  With all rows as support it is exact kernel PCA.
+    over the rows.  For given points, the components are optimal: they solve an m x m eigenproblem on moments gathered
+    in one pass over the rows.  The points are chosen by `selection`; by default they are moved freely by L-BFGS to
+    maximise the captured variance.  If all rows are support points, the result is exact kernel PCA.
 
-    Cost: O(N m (d + m)) to fit, in one pass over the rows after a sample of a few thousand has been looked at, and
-    O(m^2) memory; m (d + M) a row to transform.  Nothing of size N x N or N x m is ever held.
+    Cost: a fit takes O(N m (d + m)) time and O(m^2) memory, in one pass over the rows after the search for points on a
+    sample of a few thousand.  A transform takes O(m (d + M)) time per row.  No N x N or N x m matrix is ever stored.
 
     Parameters
     ----------
     n_components : int, float or None, default=2
-        Number of components M.  A float between 0 and 1: as many as exact kernel PCA, on the sampled rows, needs to
-        explain that share of the total variance; None: the same for the share `variance`.
+        Number of components M.  A float between 0 and 1 takes as many components as exact kernel PCA, on the sampled
+        rows, needs to explain that share of the total variance.  None takes `variance` as that share.
     n_support : int, float or "auto", default="auto"
-        Number of support points m: an int, a fraction of the rows, or "auto", the fewest points that keep `variance`
-        of what exact kernel PCA with the same `n_components` keeps.
+        Number of support points m, or a fraction of the rows.  "auto" takes the fewest points that keep the share
+        `variance` of what exact kernel PCA with as many components captures.
     selection : str, array or callable, default="optimized"
-        How points are chosen.  "optimized": moved freely (or rows by "targeted", if the kernel has no gradient).
-        "kmeans": centres.  Rows that explain most of the leading components: "targeted"; of all rows: "gain" (also
-        known as "sgma", "matching-pursuit", "akfa"), "improved" (with IKPCA's ridge), "skfa"; worst explained so far:
-        "residual"; far from each other: "dissimilar" (ESKPCA's nodes), "farthest" (k-centre); at random: "rpcholesky"
-        (by residual), "leverage" (by ridge leverage score), "uniform".  Or an integer array (m,): these rows; an
-        array (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
+        How points are chosen.  "optimized" moves points freely; for a kernel without a gradient it takes the best of
+        several rules that choose rows.  "kmeans" takes k-means centres.  The other rules choose rows.  "targeted"
+        takes the rows that best explain the leading components.  "gain" (also called "sgma", "matching-pursuit" or
+        "akfa"), "improved" (with the ridge of IKPCA) and "skfa" take the rows that best explain all rows.  "residual"
+        takes, one after the other, the row that is explained worst so far.  "dissimilar" (the nodes of ESKPCA) and
+        "farthest" (k-centre) take rows that are far from each other.  "rpcholesky", "leverage" and "uniform" draw rows
+        at random: by residual, by ridge leverage score, or uniformly.  An integer array (m,) gives row numbers, an
+        array (m, d) gives the points themselves, and a callable ``f(X, n_support, *, kernel, rng)`` returns either.
     variance : float, default=0.99
-        For "auto" without `max_residual`: share of exact kernel PCA's captured variance to keep of rows like the
-        training rows.  Points fit the rows they were chosen by a little better than others, so if few rows carry
-        the variance it takes more.
+        For n_support="auto" without `max_residual`: the share of the variance captured by exact kernel PCA that the
+        points should keep, on new rows like the training rows.  Points fit the rows by which they were chosen a little
+        better than others, so more points are taken if few rows carry most of the variance.
     agreement : float or None, default=None
-        For "auto": each component must also reach this correlation of its scores with those of exact kernel PCA
-        (`component_agreement_`), on the sampled rows.
+        For n_support="auto": the scores of each component must also have at least this correlation with those of exact
+        kernel PCA (`component_agreement_`), on the sampled rows.
     kernel : str, Kernel or callable, default="rbf"
-        "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed"; a kernel of
-        `kernelsieve.kernels`, which has its own parameters, or one of scikit-learn's for Gaussian processes; or a
-        callable: vectorised, ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.  Several threads may call it
-        at once: give ``n_jobs=1`` where it keeps anything between calls.
+        "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian" or "precomputed"; a kernel from
+        `kernelsieve.kernels`, which has its own parameters; a kernel of scikit-learn's Gaussian processes; or a
+        callable, either vectorised, ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.  Several threads may
+        call it at the same time; if it keeps state between calls, give ``n_jobs=1``.
     gamma : float, "median", "0.3 median", "scale", "auto" or None, default="median"
         Kernel coefficient.  "median": 1/(2 median distance^2) over a random sample of rows; "0.3 median": 0.3 times
-        that, or any other multiple; "scale": 1/(n_features * X.var()); "auto": the multiple of the median's with which
-        held-out rows are reconstructed best; None: 1/n_features.
+        this value, or any other multiple of it; "scale": 1/(n_features * X.var()); "auto": the multiple of the
+        "median" value that reconstructs held-out rows best; None: 1/n_features.
     degree, coef0 : float, default=3, 1
-        Of the "poly" (and "sigmoid") kernel.
+        `degree` is the degree of the "poly" kernel, `coef0` the constant term of the "poly" and "sigmoid" kernels.
     kernel_params : dict, optional
         Keyword arguments of a callable kernel.
     center : bool, default=True
         Centre the features.
     n_optimization_samples : int, optional
-        Rows that the choice of points looks at; by default max(5000, 54 m).  More rows cost time in proportion
-        and are the strongest lever on accuracy.  With the number of rows of X every rule looks at, and chooses from,
-        all of them.
+        Number of sampled rows from which points are chosen; by default max(5000, 54 m).  Time is proportional to it,
+        and no other parameter has as much effect on accuracy.  With the number of rows of X, every rule chooses from
+        all rows.
     max_evaluations : int, float, "auto" or None, default="auto"
-        For a kernel that is a function, whose values are what a fit costs: how many of them it may compute, as a number
-        or, as a float, in units of n_samples * n_support, which the pass over all rows takes.  What is left beside the
-        pass is spent on the whole gram of a few rows, from which points are chosen and on which they are measured.
-        "auto": as much as the gram of 1,000 rows, or half of the pass, for kernels of objects, and for functions of
-        vectors so slow (by the time of a few values) that the gram of the rows looked at would take over a minute; no
-        limit for others.  None: no limit.
+        For a kernel that is a function, whose values dominate the cost of a fit: how many values a fit may compute.  An
+        int is this number; a float is in units of n_samples * n_support, which is what the pass over all rows takes.
+        The values that the pass leaves are spent on the whole gram of a few rows, by which points are chosen and
+        measured.  "auto" limits only kernels of objects, and functions of vectors so slow that the gram of the sampled
+        rows would take over a minute (estimated from a few values): in addition to the pass, they may compute the gram
+        of 1,000 rows, or half as many values as the pass if that is more.  None sets no limit.
     n_candidates : int or None, default=None
-        For "gain", "improved" and "skfa": look at this many random rows a step instead of all; 59 are enough for one of
-        the best 5 % with probability 0.95 (Smola & Schoelkopf 2000).
+        For "gain", "improved" and "skfa": compare this many random rows in each step instead of all.  With 59 rows, the
+        best of them is among the best 5 % of all with probability 0.95 (Smola & Schoelkopf 2000).
     n_swaps : int, default=0
-        For "targeted": afterwards exchange the least useful row for the best one, at most this many times.
+        For "targeted": at the end, exchange the least useful row for the best other row, at most this many times.
     max_residual : float or None, default=None
-        For "residual": take rows, at most `n_support`, until none looked at is further (squared, in feature space)
-        from the span of those taken: Franc & Hlavac's own stop.
+        For "residual": the stopping rule of Franc & Hlavac.  No more rows are taken, even if there are fewer than
+        `n_support`, once the squared distance of every sampled row from the span of the rows taken, in feature space,
+        is at most this.
     max_iter : int, default=13
-        L-BFGS steps when points are moved.  Steps of m > 400 points cost more: (400/m)^2 of them are taken, at least 2.
+        Number of L-BFGS steps when points are moved.  Steps with m > 400 points cost more, so only the fraction
+        (400/m)^2 of them is taken, but at least 2.
     tol : float, default=5e-3
-        The search has converged when its last quarter of steps gained less than this share of the captured variance;
-        else a warning says so.  Points are moved no further once a step gains less than 1.2 tol^2 of it, or once they
-        keep .9995 of what exact kernel PCA captures.
+        The search has converged if the last quarter of its steps gained less than this share of the captured variance;
+        otherwise a ConvergenceWarning is issued.  The search ends early when a step gains less than the share
+        1.2 tol^2, or when the points keep .9995 of what exact kernel PCA captures.
     half_life : float or None, default=None
-        For `partial_fit`: after this many more rows a row weighs half of what it did.  None: all rows weigh the same.
+        For `partial_fit`: the weight of a row is halved after this many further rows.  None: all rows weigh the same.
     keep_stream : bool, default=False
-        Whether `fit` keeps what `partial_fit` needs to add rows to it: the moments of all rows, and a sample, which is
-        the `n_optimization_samples` rows (or fewer) that it looked at.  A saved model then holds these rows, and its
-        file is that much larger.
+        Whether `fit` keeps what `partial_fit` needs to add more rows: the moments of all rows, and the sample of at
+        most `n_optimization_samples` rows.  A saved model then contains these rows, and its file is larger.
     record_drift : bool, default=False
-        For `partial_fit`: after every call, note in `drift_record_` how far the components have turned.  Every call
-        then costs O(m^3) more.
+        For `partial_fit`: record in `drift_record_`, after every call, how far the components have turned.  This adds
+        O(m^3) time to every call.
     frozen_columns : list of ints or strs, or slice, optional
-        Columns in which moved points keep the values of rows: categories, design variables.  Numbers of columns, or
-        names of the columns of a frame.
+        Columns in which moved points keep the values of rows, such as categories or design variables: column numbers,
+        or the column names of a dataframe.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does not
-        depend on it.
+        Number of threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does
+        not depend on it.
     batch_size : int or None, default=None
-        Rows read at once from files and arrays on disk; None for 32 MB of them.
+        Number of rows read at a time from files and arrays on disk; None for 32 MB of rows.
     device : str or None, default=None
-        Where rows on the host are worked on: a torch device such as "cuda"; for dask rows, each worker's.  Arrays that
-        are on a device already stay there whatever this says.
+        The torch device on which rows from the host are processed, such as "cuda"; dask rows are processed on such a
+        device of each worker.  Arrays that are already on a device are always processed there.
     verbose : bool, default=False
-        Print how long each stage took, and of rows in blocks how many have been read, how many a second, and how long
-        the rest takes if their number is known.  scikit-learn's callbacks are told the same.
+        Print how long each stage took.  For rows in blocks, also print how many have been read, how many per second,
+        and the remaining time if their number is known.  scikit-learn's callbacks receive the same information.
 
     Attributes
     ----------
@@ -142,48 +145,51 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         The fitted model.
     support_vectors_ : ndarray of shape (m, n_features)
     support_ : ndarray of shape (m,) or None
-        Row numbers of the support points; None for points that are not rows.
+        Row numbers of the support points; None if the points are not rows.
     n_support_ : int
     dual_coef_ : ndarray of shape (m, M)
     offset_ : ndarray of shape (M,)
     eigenvalues_ : ndarray of shape (M,)
-        As scikit-learn's KernelPCA: n_samples times the variance.
+        n_samples times the variance, as in scikit-learn's KernelPCA.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
         Variance of the scores on the training rows, and its share of the total feature-space variance.
     captured_ratio_ : float
-        Captured variance over exact kernel PCA's, both on the same rows: all of them, or a sample and its halves,
-        extrapolated to all.
+        Captured variance divided by that of exact kernel PCA on the same rows.  These are all rows or, for larger data,
+        a sample; in the latter case the ratio is extrapolated to all rows, from the sample and its halves.
     captured_ratio_interval_ : tuple of two floats
-        Where that ratio lies with 90 % confidence, from the spread of the rows it was measured on; both ends are the
-        ratio itself where it was measured on all rows.  Where the interval is wide, `captured_ratio_` is on its low
-        side.
+        A 90 % confidence interval for the captured ratio, from the spread of the rows it was measured on.  If it was
+        measured on all rows, both ends are the ratio itself.  If the interval is wide, `captured_ratio_` lies towards
+        its lower end.
     component_agreement_ : ndarray of shape (M,)
-        Correlation of each component's scores with exact kernel PCA's.  With at most 2,000 rows it is known from the
-        fit; of more rows it is measured when it is first read, while X is still in memory, which costs about as much as
-        a fit, and then belongs to the model.  After `partial_fit`: on the rows kept.  Where `max_evaluations` is a
-        number, it is there only if the fit knows it.  `component_agreement(X)` measures it on any rows.
+        Correlation of each component's scores with those of exact kernel PCA.  For at most 2,000 rows, the fit measures
+        it.  For more rows, it is measured when it is first read, which takes about as long as a fit and requires that X
+        is still in memory; the result is then kept in the model.  After `partial_fit`, it is measured on the rows that
+        the model keeps.  If `max_evaluations` is a number, it is available only if the fit has measured it.
+        `component_agreement(X)` measures it on any rows.
     subspace_agreement_ : float
-        The smallest canonical correlation between all scores and exact kernel PCA's: near one where components that
-        disagree have only traded places.
+        The smallest canonical correlation between the scores and those of exact kernel PCA.  If it is near one,
+        components with a low agreement have only traded places.
     captured_ratio_kind_ : "exact", "all rows", "sample" or "sample, extrapolated"
+        How `captured_ratio_` is known.
     captured_ratio_n_samples_ : int
-        Number of those rows.
+        Number of rows on which `captured_ratio_` was measured.
     selection_report_ : dict
-        The rule that ran, the start that won and what each start captured, the sizes that "auto" tried.
+        The rule by which points were chosen, the start that won and the variance each start captured, and the numbers
+        of points that n_support="auto" tried.
     gamma_ : float
     n_evaluations_ : int
-        After `fit` with a kernel that is a function: how many of its values were computed.
+        After `fit` with a kernel that is a function: how many kernel values were computed.
     n_iter_ : int
     converged_ : bool
     n_samples_seen_, n_features_in_ : int
     drift_ : float
-        After `partial_fit`: the largest principal angle, in radians, between the components and what they were when
-        points were last chosen; where the last call chose points again, what they were before that call.
+        After `partial_fit`: the largest principal angle, in radians, between the components now and those when points
+        were last chosen.  If the last call chose points again, the angle between the components before and after it.
     chosen_at_ : int
-        After `partial_fit`: the number of rows that had come by then.
+        After `partial_fit`: the number of rows that had arrived when points were last chosen.
     drift_record_ : dict of lists
-        After `partial_fit` with `record_drift`: "n_samples_seen", "drift", "explained" (the components' share of
-        variance) and "chosen_at", one value a call.
+        After `partial_fit` with `record_drift`: lists "n_samples_seen", "drift", "explained" (the share of the variance
+        that the components explain) and "chosen_at", with one value for each call.
 
     References
     ----------
@@ -248,7 +254,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         return (self._wanted_components or 1) + int(self.center)
 
     def _remembered_kernel(self, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel determined on these rows; if its values are costly, it remembers those among them."""
+        """The kernel determined on these rows; if it is a user's function, it remembers its values between them."""
         kernel, gamma = self._kernel_on(rows)
         limited = self.max_evaluations not in (None, "auto")
         return remembered(kernel.thrifty if limited else kernel, rows), gamma
@@ -277,8 +283,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             n_rows,
             self.variance if self.n_components is None else self.n_components,
             least_rows=self._least_points,
-            # user-given points, and points moved on many rows, fit the rows they were chosen by hardly better than
-            # others
+            # Fresh rows are not needed for points given by the user or moved on many rows: these fit the sampled rows
+            # hardly better than others.
             fresh=by_rule and (few or not moved or not (kernel.differentiable and kernel.moves)),
             row_space=by_rule and self.frozen_columns is None,
             plan=plan,
@@ -288,11 +294,10 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         )
 
     def _budget(self, rows: Rows, n_support: int | None, n_rows: int) -> Budget | None:
-        """The limit on kernel values for choosing points; None if they are not counted, or the number of rows is
-        given.
+        """The limit on kernel values for choosing points; None if there is no limit.
 
-        Without a number from the user, kernels of objects are treated as costly, and functions that are slow on the
-        `n_rows` rows that would be looked at.
+        With max_evaluations="auto", only costly kernels have a limit: kernels of objects, and functions that are slow
+        on the `n_rows` rows that would be sampled.  There is none if the user gives the number of rows to sample.
         """
         kernel, asked = kernel_of(self.kernel), self.max_evaluations
         if asked is None or not kernel.costly or kernel.differentiable or not isinstance(self.selection, str):
@@ -327,7 +332,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
                 f"n_support={self.n_support!r}{'' if by_rule else ' and points of your own'} leave it None, and read "
                 "component_agreement_"
             )
-        if by_rule:  # whether "optimized" chooses rows, which could be swapped, depends on the kernel
+        if by_rule:  # n_swaps is not checked for "optimized", because only some kernels make it choose rows
             effort, ignored = self._effort, {"n_swaps": 0} if self.selection == "optimized" else {}
             replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
 
@@ -338,7 +343,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if not rows.exact.captured > DEPENDENT * float(np.abs(diagonal).mean()):
             raise ValueError(nothing_to_explain(rows))
         effort, sample = self._effort, problem.sample
-        # looking at more rows than these would exceed the budget
+        # Sampling more rows than these would exceed the budget.
         if sample.plan.all_evaluate and not sample.rows.whole:
             effort = replace(effort, n_samples=sample.size)
         chooser = Chooser(problem, effort, self.selection)
@@ -397,7 +402,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         return replace(found, best_on_points=True)
 
     def _steps_allowed(self, selection: Selection) -> str:
-        """How many steps `max_iter` allows for this number of points, in words."""
+        """A phrase that says how many steps `max_iter` allows for this number of points."""
         if selection.n_support <= (many := self._plan.many_points):
             return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2
@@ -411,7 +416,7 @@ CENTRES = ("optimized", "kmeans")  # rules whose points need not be rows
 
 
 def idle_options(model: Any, rule_name: str) -> dict[str, str]:
-    """Names of options of a SparseKernelPCA that were given and have no effect, each with the reason.
+    """Options of a SparseKernelPCA that were given but have no effect, each with the reason.
 
     `rule_name` is the rule that runs, which for "optimized" depends on the kernel.
     """
