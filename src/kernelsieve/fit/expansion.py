@@ -111,12 +111,12 @@ class KernelExpansion:
         return replace(self, coef=self.coef @ mixing, offset=self.offset @ mixing, orthogonal=True)
 
     def weights_of(self, scores: Array) -> Array:
-        """(n, M) weights of the components in the projection that has these scores."""
+        """(n, M) weights of the components in a row's reconstruction; the scores, if the components are orthogonal."""
         return scores if self.orthogonal else scores @ like(self._mixing @ self._mixing.T, scores)
 
     @cached_property
     def _mixing(self) -> Array:
-        """T, (M, rank), with (A T)' K_SS (A T) = I over the span of the components."""
+        """The matrix T, (M, rank), that makes the components orthonormal: (A T)' K_SS (A T) = I."""
         metric = self.coef.T @ (gram_of(self.kernel, self.points) @ self.coef)
         values, vectors = top_eigh((metric + metric.T) / 2)
         xp = namespace(metric)
@@ -144,7 +144,8 @@ class KernelExpansion:
         length, largest = float(xp.mean(xp.abs(squares))) ** 0.5, float(xp.max(xp.abs(self.coef)))
         if largest == 0:
             return False
-        norm = largest * float(xp.max(xp.sum((self.coef / largest) ** 2, axis=0))) ** 0.5  # squares may overflow
+        # Coefficients are scaled before they are squared, because squares may overflow.
+        norm = largest * float(xp.max(xp.sum((self.coef / largest) ** 2, axis=0))) ** 0.5
         return float(np.finfo(np.float32).eps) / 2 * length * norm > MAX_SCORE_ROUNDING
 
     def _block(self, rows: Array) -> Array:

@@ -49,7 +49,7 @@ from .parameters import check_component, positive_number, whole_number
 MAX_FIXED_POINT_STEPS = 200
 # A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
 MIN_DENOMINATOR = 1e-6
-RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
+RIDGE = 1e-3  # ridge penalty, relative to the mean diagonal of the normal equations
 MAX_INVERSE_MAP = 10**8  # a map with more elements than this (800 MB) is not learned
 
 
@@ -107,7 +107,7 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RidgeMap:
-    """A regression from scores to rows."""
+    """A map from scores to rows, learned by ridge regression."""
 
     centers: np.ndarray  # (m, M) scores of the support
     gamma: float
@@ -126,7 +126,7 @@ class RidgeMap:
 
 
 def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None = None) -> RidgeMap:
-    """min_B sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
+    """The ridge map that minimises sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
     values = rows if scipy.sparse.issparse(rows) else to_numpy(rows)
     scores = to_numpy(as_float64(expansion.transform(rows)))
     points = expansion.points
@@ -163,10 +163,10 @@ def _dense_points(expansion: KernelExpansion) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Traversal:
-    """Rows along one component."""
+    """Rows along one component: pre-images of increasing scores."""
 
     component: int
-    scores: np.ndarray  # (n_steps,) of the component, ascending
+    scores: np.ndarray  # (n_steps,) scores on the component, ascending
     rows: np.ndarray  # (n_steps, d)
 
 

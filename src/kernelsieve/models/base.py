@@ -400,7 +400,7 @@ class KernelTransformer(
         self._ratio(choice, sample, span, found).store(self)
         if self.captured_ratio_kind_ != "exact":  # for exact kernel PCA the agreement is one
             self._agreement = agreement_on_all(self.expansion_, sample.evaluation)
-            if self._agreement is not None and found.best_on_points:  # other methods do not aim at these components
+            if self._agreement is not None and found.best_on_points:  # other methods find other components on purpose
                 self._agreement.warn()
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # other kernels find pre-images without a learned map

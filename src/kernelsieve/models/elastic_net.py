@@ -127,7 +127,8 @@ def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
 def _warn_of_correlation(directions: np.ndarray, span: Span) -> None:
     """Warn of components whose scores are mostly explained by the scores of earlier ones."""
     values, vectors = np.linalg.eigh(directions.T @ span.covariance @ directions)
-    scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # scores' scores = their covariance
+    # Inner products of the columns of `scores` are covariances of the components' scores.
+    scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     lengths = np.sum(scores**2, axis=0)
     own = np.sum(scores * orthonormal_in_order(scores), axis=0) ** 2
     shared = np.flatnonzero((own < OWN_SCORES * lengths) & (lengths > 0))

@@ -40,7 +40,7 @@ class Start:
     """The components of kernel PCA in the coordinates of the span, and the problems of approximating them."""
 
     directions: np.ndarray  # (q, M)
-    l2: float  # absolute
+    l2: float  # absolute weight of the l2 penalty
     quadratics: list[FactorQuadratic]
     joint_quadratic: FactorQuadratic
     penalty: np.ndarray | None = None  # (r,) factor of alpha for each candidate; infinity excludes it
@@ -61,11 +61,11 @@ class Solution:
     """Coefficients that a solver found, and whether it converged."""
 
     coef: np.ndarray  # (r, M), not of unit length
-    alphas: np.ndarray  # (M,), absolute
+    alphas: np.ndarray  # (M,) absolute alphas
     objective: np.ndarray
     gap: np.ndarray  # (M,)
     n_iter: int
-    problems: list[str]  # why it has not converged
+    problems: list[str]  # reasons why the solver has not converged; empty if it has
     centred_features: bool = False  # whether coef is over centred features; over the features, it is then H coef
 
     @property

@@ -167,7 +167,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         "X_transformed_fit_": "float[m, M] optional",
         "_centerer": "KernelCenterer[m] | Uncentered",
         "_callable": "kernel? optional",
-        "_vectorized": "none optional",  # its name in files of 0.1.0
+        "_vectorized": "none optional",  # the name of `_callable` in files of version 0.1.0
     }
 
     n_components: int | None = parameter(None, *SKLEARN["n_components"], positional=True)

@@ -334,7 +334,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        return limit - SOLVED * float(np.abs(scores).max())  # rounding must not put the row at the limit below it
+        # The limit is lowered a little, so that rounding does not put the row at the limit below it.
+        return limit - SOLVED * float(np.abs(scores).max())
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

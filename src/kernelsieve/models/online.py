@@ -58,7 +58,7 @@ class OnlineState:
     kernel: Kernel
     gamma: float
     rule: dict[str, Any] | None = None  # the state of the driver
-    ready: bool = False  # whether enough rows have come for the number of components
+    ready: bool = False  # whether enough rows have arrived for the number of components
     n_evaluations: int = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -358,10 +358,12 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
         lengths = np.diagonal(metric)
-        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # rounding, for rows far apart
+        # Rounding can make components overlap if the rows are far apart.
+        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():
             expansion = replace(expansion, orthogonal=False)
+        # The variances of components that lie partly outside the span take another pass over the rows.
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > DEPENDENT * lengths):
-            variances = choice.problem.variances_of_scores(expansion)  # partly outside the span
+            variances = choice.problem.variances_of_scores(expansion)
             captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,

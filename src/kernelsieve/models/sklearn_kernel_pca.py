@@ -262,7 +262,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", LinAlgWarning)
                 super()._fit_inverse_transform(X_transformed, X)
-        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or the kernel values of the scores overflow
+        except (np.linalg.LinAlgError, ValueError) as error:  # singular gram, or overflow in its values
             raise ValueError(
                 f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
                 "larger one, or fit_inverse_transform=False"

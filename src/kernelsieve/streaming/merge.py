@@ -1,10 +1,10 @@
-"""a + b: the model of two streams, from their models alone.
+"""a + b: the model of two streams, computed from their models alone, so that devices can send models instead of rows.
 
-Moments over the same points add.  Over different points (and one kernel) those of one stream are transferred to the
-points of the other by `fit/moments.py`, the reservoirs become one sample of both streams, and points are chosen again
-from it.  The choice starts from the points of the heavier stream, or from those of the left one if the user gave them.
-Under different kernels, for instance with "median" widths that were settled separately, the other stream is known by
-its reservoir alone.  So devices can send models, not rows.
+Moments over the same points add.  If the points differ but the kernel is the same, the moments of one stream are
+transferred to the points of the other (`fit/moments.py`), the reservoirs are merged into one sample of both streams,
+and points are chosen again from it.  The moments are transferred to the points of the heavier stream, or to those of
+the left one if the user gave them.  If the kernels differ, for instance because "median" widths were determined
+separately, only the reservoir of the other stream is used.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..rows import settle_columns
 from ..threads import one_blas_thread
 from .state import FROZEN, ReservoirRows, StreamState, check_frozen, same_points, same_value
 
-WIDTHS_FAR_APART = math.log(2.0)  # widths settled by few rows of one source differ by less than this
+WIDTHS_FAR_APART = math.log(2.0)  # gammas found from different rows of one source differ by a smaller factor
 
 
 def merged(one: Any, other: Any) -> Any:
-    """A new model of all rows that either has seen, those of `one` numbered first; neither is changed."""
+    """A new model of the rows of both models, with the rows of `one` numbered first; neither model is changed."""
     _check_alike(one, other)
     ours, theirs = one._stream, other._stream
     if not (ours.ready and theirs.ready):
@@ -54,7 +54,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def _warn_of_widths(one: Any, other: Any, result: Any) -> None:
-    """Warn if two streams settled very different widths: they are on different scales, and the sum has one width."""
+    """Warn if two streams have very different widths: their rows are on different scales, but the sum has one width."""
     if abs(math.log(one.gamma_ / other.gamma_)) > WIDTHS_FAR_APART:
         warn(
             f"the rows of the two streams have settled widths that are far apart, gamma={one.gamma_:.3g} and "
@@ -65,7 +65,7 @@ def _warn_of_widths(one: Any, other: Any, result: Any) -> None:
 
 
 def _with_few_rows(model: Any, few: StreamState) -> Any:
-    """The model and the rows of another stream that has not seen enough to choose points."""
+    """A copy of `model` with the rows of another stream, which has too few rows to choose points from."""
     result = _copy(model)
     result._stream = model._stream
     rows = ReservoirRows(few.reservoir)
@@ -73,7 +73,7 @@ def _with_few_rows(model: Any, few: StreamState) -> Any:
 
 
 def _copy(model: Any) -> Any:
-    """A new model with the parameters and the columns of another."""
+    """A new, unfitted model with the parameters and the columns of `model`."""
     result = clone(model)
     settle_columns(result, model.n_features_in_, getattr(model, "feature_names_in_", None))
     return result

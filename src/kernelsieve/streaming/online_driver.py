@@ -1,4 +1,4 @@
-"""Rows fed one by one to an online rule: the points that it keeps, at the cost of their kernel evaluations."""
+"""OnlineDriver: passes rows one by one to an online rule, stores the points it keeps, and counts kernel values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..spectrum.top import component_signs
 from .online_rules import RULES, Independent, OnlineChooser, Rule, Settings
 
 FACTOR_OFF = (
-    1e-3  # share of the largest k(s, s) by which a rule's updated factor may differ from the gram of its points
+    1e-3  # largest difference between the gram of the points and a rule's factor of it, as a share of max k(s, s)
 )
 
-# The entries of each rule in a model file, in the words of io/layout.py.
+# The entries of each rule in a model file, in the notation of io/layout.py.
 _SANGER = {"coef": "float[m, M]", "mean_coef": "float[m]", "mean_scores": "float[M]", "mean_square": "float"}
 _SANGER |= {"weight": "positive", "n_steps": "count"}
 _IN_COORDINATES = {"lower": "float[m, m]", "mean": "float[m]", "weight": "positive"}
@@ -36,7 +36,7 @@ INDEPENDENT_LAYOUT = {"lower": "float[m, m]", "signs": "float[m]"}
 
 
 def driver_layout(rule: str, state: Any) -> dict[str, Any]:
-    """The layout of `OnlineDriver.state` for this rule, or for the points that are kept instead of a rule."""
+    """The file layout of `OnlineDriver.state` for this rule, or for `Independent` if that replaces the rule."""
     layout = INDEPENDENT_LAYOUT if _only_chooses(state) else RULE_LAYOUTS[rule]
     return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": layout}
 
@@ -47,7 +47,7 @@ def _only_chooses(state: Any) -> bool:
 
 
 class OnlineDriver:
-    """An online rule and its points; under an indefinite kernel only the points."""
+    """An online rule and its points; under an indefinite kernel, `Independent` replaces the rule."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class OnlineDriver:
 
     @property
     def whole(self) -> bool:
-        """Whether the rule can go on: it is ready, and its factor still reproduces the gram of its points."""
+        """Whether the rule can continue: it is ready, and its factor reproduces the gram of its points."""
         rule: Any = self.rule
         if not rule.ready or (isinstance(rule, Independent) and not np.all(np.abs(rule.signs) == 1)):
             return False
@@ -92,14 +92,14 @@ class OnlineDriver:
         return carried.shape == gram.shape and bool(near.all())
 
     def feed(self, X: Array, weights: np.ndarray | None, first: int) -> None:
-        """Take in rows in their order; `first` is the number of the first one in the stream."""
+        """Process rows in their order; `first` is the number of the first one in the stream."""
         rows = X.astype(np.float64) if scipy.sparse.issparse(X) else np.asarray(to_numpy(as_float64(X)))
         lengths = to_numpy(self.kernel.diagonal(rows))
         self.points.start(rows)
         for i in range(rows.shape[0]):
             weight = 1.0 if weights is None else float(weights[i])
             something = lengths[i] > 0 or isinstance(self.rule, Independent)
-            if weight == 0 or not something:  # the row has no weight, or k(x, x) is zero
+            if weight == 0 or not something:  # skip a row without weight, or with k(x, x) = 0
                 continue
             row, cross = rows[i : i + 1, :], np.zeros(0)
             if self.numbers:
@@ -115,12 +115,12 @@ class OnlineDriver:
                 self.numbers = [self.numbers[place] for place in places]
 
     def selection(self) -> Selection:
-        """The current points, with their numbers in the stream."""
+        """The current points as a Selection, with their row numbers in the stream."""
         numbers = np.array(self.numbers, dtype=np.intp)
         return Selection(self.kernel, self.points.rows.copy(), numbers, {"rule": self.name})
 
     def expansion(self, gram: np.ndarray) -> KernelExpansion:
-        """The rule's current model, on points with this gram."""
+        """The current model of the rule; `gram` is the gram of its points."""
         assert isinstance(self.rule, Rule)
         solution = self.rule.solution()
         coef = solution.coef * component_signs(solution.coef)
@@ -135,7 +135,7 @@ class OnlineDriver:
 
 
 class _Buffer:
-    """A growing array of rows, which appends without copying the others each time."""
+    """An array that grows by rows; its space is doubled when full, so that appending rarely copies the other rows."""
 
     def __init__(self, rows: Array | None) -> None:
         self._space: Any = rows
@@ -146,7 +146,7 @@ class _Buffer:
         return self._space[: self._used]
 
     def start(self, like: Array) -> None:
-        """Allocate room for rows of this kind before the first one arrives."""
+        """Set the number of columns and the dtype from `like`, before the first row is appended."""
         if self._space is None:
             self._space = like[:0]
 

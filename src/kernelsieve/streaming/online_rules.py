@@ -1,18 +1,18 @@
-"""Published rules of online kernel PCA: one row at a time, given by its kernel values with the points kept so far.
+"""Published rules of online kernel PCA, which process one row at a time by its kernel values with the points so far.
 
-A rule receives k(D, x) and k(x, x), says how the points change, and gives coefficients over them on request:
+A rule receives k(D, x) and k(x, x), says how the points change, and gives coefficients over the points on request:
 
-    step(cross, length, weight) -> Change       the row enters or does not; some points, then, leave
+    step(cross, length, weight) -> Change       whether the row becomes a point, and which points are then removed
     solution() -> RuleSolution                  coefficients (m, M) of the components and (m,) of the mean
 
-It never sees the rows.  `state`, a few arrays and numbers, is all of a rule, which can be rebuilt from it.  All rules
-represent the points, their dictionary D, by the Cholesky factor of its gram:
+It never sees the rows themselves.  A rule can be rebuilt from its `state`, a few arrays and numbers.  The points are
+called the dictionary D.  All rules represent it by the Cholesky factor L of its gram,
 
     K_DD = L L',      f(x) = L^-1 k(D, x)
 
-are orthonormal coordinates of phi(x) projected on span(phi(D)).  A point that enters adds a coordinate that is zero
-for all earlier rows' projections, so that the moments of earlier rows stay valid.  For kernels that are not positive
-semi-definite, `Independent` only chooses points and leaves the components to the caller.
+where f(x) are the orthonormal coordinates of phi(x) projected on span(phi(D)).  A new point adds a coordinate that is
+zero for the projections of all earlier rows, so the moments of earlier rows stay valid.  For kernels that are not
+positive semi-definite, `Independent` only chooses points and leaves the components to the caller.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ..arrays import solve_lower, top_eigh
 from ..numerics import DEPENDENT, ROUNDING
 
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
-SLACK = 0.2  # share of the budget removed at a time, so that not every row requires a new reduced set
+SLACK = 0.2  # share of the budget removed at a time, so that a new reduced set is not needed for every row
 
 
 class Change(NamedTuple):
-    """How a row changes the points: it may enter, as the last; then those at the places in `leaves` are removed."""
+    """How a row changes the points: if `enters`, it becomes the last one; then those at places `leaves` are removed."""
 
     enters: bool = False
     leaves: tuple[int, ...] = ()
@@ -58,29 +58,29 @@ class Settings:
     learning_rate: float = 0.5
     learning_decay: float = 1000.0
     rank: int = 0
-    rate: float = 0.0  # of forgetting, ln 2 / half_life
-    order: Order | None = None  # orders candidates, given as columns, by the target's loss without them
+    rate: float = 0.0  # rate of forgetting, ln 2 / half_life
+    order: Order | None = None  # orders candidates (columns) by how much a target loses without them
 
     @property
     def kept_share(self) -> float:
-        """The factor by which weights shrink when one more row comes."""
+        """The factor by which the weights of earlier rows shrink when one more row arrives."""
         return math.exp(-self.rate)
 
 
 @dataclass
 class OnlineChooser(ABC):
-    """Chooses points one row at a time; the fields after the settings are its state."""
+    """Chooses points one row at a time; its fields other than `settings` are its state."""
 
     settings: Settings
 
     @abstractmethod
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
-        """Take in a row by its kernel values with the points, its own, and its weight."""
+        """Process a row, given its kernel values with the points, k(x, x), and its weight."""
 
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether enough rows have come for the number of components."""
+        """Whether enough rows have arrived for the number of components."""
 
     def state(self) -> dict[str, Any]:
         """Arrays and numbers from which the rule can be rebuilt."""
@@ -89,7 +89,7 @@ class OnlineChooser(ABC):
 
 @dataclass
 class Rule(OnlineChooser):
-    """A published rule, which also has components."""
+    """A published rule, which chooses points and also has components."""
 
     @abstractmethod
     def solution(self) -> RuleSolution:
@@ -97,7 +97,7 @@ class Rule(OnlineChooser):
 
 
 def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:
-    """L with one more point, of coordinates `inside` and k(x, x) = `length`; None if it depends on the others."""
+    """L extended by a point with coordinates `inside` and k(x, x) = `length`; None if it depends on the others."""
     rest = length - float(inside @ inside)
     if not rest > DEPENDENT * length:
         return None
@@ -110,14 +110,14 @@ def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray 
 
 
 def kept(lower: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L of some of the points, and T = L_new^-1 L[places], which projects old coordinates to the new ones."""
+    """L for some of the points, and T = L_new^-1 L[places], which projects old coordinates on the new span."""
     rows = lower[places]
     smaller = np.linalg.cholesky(rows @ rows.T)
     return smaller, solve_lower(smaller, rows)
 
 
 def coherence_with(cross: np.ndarray, length: float, lower: np.ndarray) -> float:
-    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d)); 1 for a row with k(x, x) = 0, which adds nothing."""
+    """The coherence max_d |k(x, d)| / sqrt(k(x, x) k(d, d)); 1 if k(x, x) = 0, because such a row adds nothing."""
     if not len(lower):
         return 0.0
     squares = length * np.einsum("ij,ij->i", lower, lower)
@@ -127,17 +127,17 @@ def coherence_with(cross: np.ndarray, length: float, lower: np.ndarray) -> float
 
 @dataclass
 class Independent(OnlineChooser):
-    """Points for a kernel that is not positive semi-definite: the rows that are independent of those before them.
+    """Chooses points under a kernel that is not positive semi-definite: rows linearly independent of earlier points.
 
-    Such a kernel is the inner product of a space with a signature.  Its gram has a factor with signs J, and a row has
-    coordinates as before:
+    Such a kernel is an indefinite inner product.  The gram has a factorisation with signs J, from which a row has
+    coordinates:
 
         K_DD = L J L',      f(x) = J L^-1 k(D, x),      rest = k(x, x) - f'J f
 
-    A rest of either sign is a direction outside the span of the points.  The published rules need a positive rest, and
-    a coherence |k(x, d)| / sqrt(k(x, x) k(d, d)) of at most one: with such kernels they would keep a few points whose
-    best components are wrong by up to twelve times the variance.  So this rule only chooses the points; if there are
-    as many as the budget allows, and the stream forgets, the oldest is removed.
+    If the rest is not zero, whatever its sign, the row has a part outside the span of the points.  The published rules
+    require a positive rest, and a coherence |k(x, d)| / sqrt(k(x, x) k(d, d)) of at most one.  Under such kernels they
+    would keep a few points, whose best components would be wrong by up to twelve times the variance.  So this rule only
+    chooses points.  If the budget is reached and the stream forgets, the oldest point is removed for each new one.
     """
 
     lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # L
@@ -149,7 +149,7 @@ class Independent(OnlineChooser):
 
     @property
     def gram(self) -> np.ndarray:
-        """K_DD."""
+        """The gram K_DD of the points."""
         return (self.lower * self.signs) @ self.lower.T
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
@@ -160,7 +160,7 @@ class Independent(OnlineChooser):
         return Change(enters=True, leaves=self._without_oldest() if full else ())
 
     def _enter(self, cross: np.ndarray, length: float) -> bool:
-        """Whether the row is independent of the points; if so, it becomes one of them."""
+        """Make the row a point if it is linearly independent of the points; return whether it is."""
         m = len(self.signs)
         inside = self.signs * solve_lower(self.lower, cross) if m else cross
         rest = length - float(inside @ (self.signs * inside))
@@ -172,7 +172,7 @@ class Independent(OnlineChooser):
         return True
 
     def _without_oldest(self) -> tuple[int, ...]:
-        """Remove the oldest point, and any points that depend on the others without it; return their places."""
+        """Remove the oldest point, and points that become linearly dependent without it; return their places."""
         gram = self.gram
         self.lower, self.signs = np.zeros((0, 0)), np.zeros(0)
         kept: list[int] = []
@@ -184,18 +184,20 @@ class Independent(OnlineChooser):
 
 @dataclass
 class Sanger(Rule):
-    """Components that follow Sanger's rule in feature space, from the first rows that are independent of each other.
+    """Sanger's rule in feature space, starting from the span of the first linearly independent rows.
 
-    Components psi_k = sum_i a_ik phi(s_i), scores y = psi' (phi(x) - mean), step eta_t = eta_0 / (1 + t / t_0):
+    With components psi_k = sum_i a_ik phi(s_i), scores y = psi' (phi(x) - mean) and step eta_t = eta_0 / (1 + t / t_0),
+    the update is
 
         psi_k += eta y_k (phi(x) - mean - sum_{l <= k} y_l psi_l)
-        A     += eta ((b - c) y' - A UT[y y'])          b: phi(x) over the points, c: the mean over them
+        A     += eta ((b - c) y' - A UT[y y'])
 
-    The mean is that of the rows so far; <psi, mean> and |mean|^2 are updated as well, so that no gram is needed.  A
-    step is no longer than 1 / |y|^2: beyond that the rule diverges.
+    where b and c are the coefficients of phi(x) and of the mean over the points, and UT[] is the upper triangle.  The
+    mean is that of the rows so far; <psi, mean> and |mean|^2 are updated as well, so that no gram is needed.  Steps are
+    at most 1 / |y|^2 long, because the rule diverges with longer ones.
     """
 
-    lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # of the first rows, or of the dictionary
+    lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # L of the first rows, or of the dictionary
     coef: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # A
     mean_coef: np.ndarray = field(default_factory=lambda: np.zeros(0))  # c
     mean_scores: np.ndarray = field(default_factory=lambda: np.zeros(0))  # <psi, mean>
@@ -211,8 +213,10 @@ class Sanger(Rule):
         return RuleSolution(self.coef, self.mean_coef if self.settings.center else None, False)
 
     def start(self, inside: np.ndarray, length: float, weight: float) -> bool:
-        """Build a basis from the first independent rows, one for each component; return whether this row is among
-        them."""
+        """Add a row to the first independent rows, of which there is one for each component.
+
+        When the last of them arrives, the components are initialised.  Return whether the row was independent.
+        """
         lower = entered(self.lower, inside, length)
         if lower is None:
             return False
@@ -226,13 +230,16 @@ class Sanger(Rule):
         return True
 
     def grow(self) -> None:
-        """Add room for one more point."""
+        """Extend the coefficients by zeros for one more point."""
         self.coef = np.vstack([self.coef, np.zeros(self.settings.n_components)])
         self.mean_coef = np.append(self.mean_coef, 0.0)
 
     def learn(self, row: np.ndarray, cross: np.ndarray, length: float, weight: float) -> None:
-        """One step; `row` are the row's coefficients over the points, `length` is k(x, x), `cross` its kernel values
-        with them."""
+        """Take one step of the rule.
+
+        `row` are the coefficients b of the row over the points, `cross` its kernel values with the points, and `length`
+        is the squared length of its feature.
+        """
         s = self.settings
         self.n_steps += 1
         scores, with_mean = cross @ self.coef, float(cross @ self.mean_coef)
@@ -256,12 +263,13 @@ class Sanger(Rule):
 
 @dataclass
 class Hebbian(Sanger):
-    """The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005): every row is a point, with b its unit vector.
+    """The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005): Sanger's rule with every row as a point.
 
-    With a budget, the row with the smallest coefficients is removed.
+    The coefficients b of a row are then a unit vector.  With a budget, the point that contributes least to the
+    components is removed.
     """
 
-    gram: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # of the points, if there is a budget
+    gram: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # gram of the points, if there is a budget
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         if not self.ready:
@@ -302,12 +310,12 @@ def _grown(gram: np.ndarray, cross: np.ndarray, length: float) -> np.ndarray:
 class Coherence(Sanger):
     """Sanger's rule over a dictionary of mutually dissimilar rows (Honeine 2012).
 
-    A row enters if it is similar to none of the points,
+    A row becomes a point if it is similar to none of the points,
 
         max_d |k(x, d)| / sqrt(k(x, x) k(d, d)) <= mu_0
 
-    (such a dictionary is finite on a compact set); otherwise it is replaced by its projection, b = K_DD^-1 k(D, x).
-    The first rows, as many as components, are admitted in any case.
+    which makes the dictionary finite on a compact set.  Otherwise the row is replaced by its projection on the span of
+    the points, b = K_DD^-1 k(D, x).  The first independent rows, one for each component, always become points.
     """
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
@@ -331,18 +339,18 @@ class Coherence(Sanger):
 
 @dataclass
 class Subset(Rule):
-    """Adaptive subset kernel PCA (Washizawa 2009, 2012; Tanaka 2015): the moments of all rows over a dictionary.
+    """Adaptive subset kernel PCA (Washizawa 2009, 2012; Tanaka 2015), from the moments of all rows over a dictionary.
 
-    With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors of the covariance C of f,
-    coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
-    V' C V diagonal: the double orthogonality.  Mean and covariance are updated row by row, with forgetting; a row
-    dissimilar to all in the dictionary enters it (as in `Coherence`; the first rows, which the components need, enter
-    in any case).  If the dictionary is full and the stream forgets, such a row replaces the point whose removal loses
-    least,
+    With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors V of the covariance C of
+    f, with coefficients A = L^-T V.  They are doubly orthogonal: orthonormal in feature space, A' K_DD A = I, and with
+    uncorrelated scores, V' C V diagonal.  Mean and covariance are updated row by row, with forgetting.  As in
+    `Coherence`, a row becomes a point if it is dissimilar to all points; the first rows, which the components need,
+    always become points.  If the dictionary is full and the stream forgets, such a row replaces the point i whose
+    removal loses least,
 
         min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii
 
-    On a fixed dictionary this is subset kernel PCA of all rows.
+    On a fixed dictionary, this is subset kernel PCA of all rows.
     """
 
     lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -355,13 +363,14 @@ class Subset(Rule):
         n_points, n_components = len(self.lower), self.settings.n_components
         if n_points != n_components or not self.settings.center:
             return n_points >= n_components
-        # enough as soon as there are as many points as components, if they span all features
+        # With centring, the first M rows have only M - 1 directions of variance. If the M points span all features,
+        # later rows that are not points can add the missing direction.
         values, _ = self._components()
         return bool(values[-1] > DEPENDENT * values[0])
 
     @property
     def _filling(self) -> bool:
-        """Whether every row still becomes a point, as the first ones do; centring needs one more."""
+        """Whether every independent row becomes a point, as the first M do, and with centring the first M + 1."""
         return len(self.lower) < self.settings.n_components + int(self.settings.center)
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
@@ -388,7 +397,7 @@ class Subset(Rule):
         return np.maximum(values, 0.0), vectors
 
     def _admit(self, cross: np.ndarray, inside: np.ndarray, length: float) -> Change:
-        """Whether the row enters the dictionary, adding a coordinate, and which point is removed for it."""
+        """Add the row to the dictionary, with a new coordinate, if it qualifies; say which point is removed for it."""
         s = self.settings
         full = s.budget is not None and len(cross) >= s.budget
         if full and s.rate == 0:
@@ -410,7 +419,7 @@ class Subset(Rule):
         return int(np.argmin((coef**2 @ values) / np.einsum("ij,ij->j", inverse, inverse)))
 
     def _leave(self, place: int) -> np.ndarray:
-        """Remove a point and project the moments on the others; return the newest row in their coordinates."""
+        """Remove a point and project the moments on the span of the others; return the newest point's coordinates."""
         places = np.delete(np.arange(len(self.lower)), place)
         self.lower, projection = kept(self.lower, places)
         self.mean = projection @ self.mean
@@ -429,17 +438,17 @@ class Subset(Rule):
 
 @dataclass
 class Incremental(Rule):
-    """Incremental kernel PCA (Chin & Suter 2007): an eigenspace with a mean, into which rows are merged one by one.
+    """Incremental kernel PCA (Chin & Suter 2007), which merges rows one by one into an eigenspace with a mean.
 
-    With U an orthonormal basis, lambda the eigenvalues of the scatter kept, m the mean, n the weight, a row f and
-    d = f - m:
+    Let U be an orthonormal basis of the eigenspace, lambda the eigenvalues kept, m the mean and n the weight so far.
+    For a row f of weight w, with d = f - m:
 
         p = U'd,   rho = |d - U p|
         the scatter in [U, (d - U p)/rho] is   diag(lambda, 0) + n w/(n + w) [p; rho][p; rho]'
 
-    whose leading `rank` eigenpairs are the new ones; m += w/(n + w) d.  If none are cut off this is exact kernel PCA.
-    Every row becomes a point; if there are more than the budget allows, those are removed that change eigenspace and
-    mean least (the reduced set), a fifth of them at a time.
+    Its leading `rank` eigenpairs are the new ones, and m += w/(n + w) d.  If no eigenpair is cut off, this is exact
+    kernel PCA.  Every independent row becomes a point.  When there are more points than the budget allows, those whose
+    removal changes eigenspace and mean least are removed (a reduced set), a fifth of the budget at a time.
     """
 
     lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -482,7 +491,7 @@ class Incremental(Rule):
             return
         along = self.basis.T @ step
         outside = step - self.basis @ along
-        # orthogonalised twice, so that the basis stays orthonormal over very many rows
+        # A second orthogonalisation keeps the basis orthonormal over very many rows.
         correction = self.basis.T @ outside
         along, outside = along + correction, outside - self.basis @ correction
         distance = float(np.linalg.norm(outside))
@@ -494,7 +503,7 @@ class Incremental(Rule):
         self.basis, self.values = basis @ rotation, np.maximum(found, 0.0)
 
     def _reduce(self) -> tuple[int, ...]:
-        """Remove points if the budget is exceeded; return their places."""
+        """Remove points if the budget is exceeded; return the places of the removed points."""
         s, m = self.settings, len(self.lower)
         if s.budget is None or m <= s.budget:
             return ()

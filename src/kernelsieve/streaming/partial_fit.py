@@ -1,14 +1,15 @@
-"""partial_fit: rows that arrive a few at a time and are not kept; and update, the same through the steps of a pipeline.
+"""partial_fit, which adds rows to a model without keeping all of them; and update, which does so through a pipeline.
 
-Three things are kept: the points, the moments of all rows over them, and a reservoir, a random sample of the rows.
-Every row is added to the moments and offered to the reservoir; when the rows since the last choice have half of the
-weight of all rows, the points are chosen again from the reservoir, and the moments are transferred to them.  As long
-as the reservoir still holds all rows, a choice is a fit to them.  Points given by the user stay as they are.
+The model keeps three things: the points, the moments of all rows over them, and a reservoir, which is a random sample
+of the rows.  Every row is added to the moments and offered to the reservoir.  When the rows since the last choice of
+points have half of the weight of all rows, the points are chosen again from the reservoir, and the moments are
+transferred to them.  As long as the reservoir holds all rows, a choice is a fit to all rows.  Points given by the user
+stay as they are.
 
 The result does not depend on how the rows are divided into calls.
 
-`fit` with `keep_stream=True` leaves the same three things: its points, the moments of all rows over them, and its
-sample as the reservoir.  So `partial_fit` continues where `fit` ended.
+`fit` with `keep_stream=True` keeps the same three things, with its sample as the reservoir, so that `partial_fit`
+continues where `fit` ended.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ from .state import (
     start_anew,
 )
 
-# The median of distances is known to a few percent: a smaller change of the width is ignored.
+# The median distance is known only to a few percent, so gamma is kept if it would change by a smaller factor than this.
 SAME_WIDTH = math.log(1.1)
-# The width is settled again at each choice, until the stream is this many times as long as its reservoir.
+# The width is determined again at each choice, until the stream is this many times as long as its reservoir.
 WIDTH_SETTLED = 2
-# Attributes that `fit` stores, unless it keeps the state of a stream, from which they are computed.
+# Attributes that `fit` stores, except with keep_stream=True, when they are read from the state of the stream.
 STORED_BY_FIT = (
     "n_samples_seen_", "expansion_", "support_", "gamma_", "explained_variance_", "explained_variance_ratio_",
     "eigenvalues_", "mean_outside_", "captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_",
@@ -68,12 +69,12 @@ DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
 
 class PartialFit:
-    """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
+    """partial_fit and refresh, a mixin for SparseKernelPCA."""
 
     _stream: StreamState | None = None
     _stale: ClassVar[tuple[str, ...]] = ("_stream",)
 
-    # Attributes that `fit` stores, and that are computed from the state after `partial_fit`.
+    # Attributes that `fit` stores and that, after `partial_fit`, are read from the state of the stream.
     n_samples_seen_: Any = FromStream("reservoir.n_seen", always=True)
     expansion_: Any = FromStream("expansion")
     support_: Any = FromStream("choice.support")
@@ -91,15 +92,14 @@ class PartialFit:
     converged_: Any = FromStream("choice.converged")
     chosen_at_: Any = FromStream("choice.at")
     _inverse_map: Any = FromStream("inverse_map")
-    _settled: Any = FromStream("parameters")  # its name in files
+    _settled: Any = FromStream("parameters")  # the name of the parameters in model files
 
     @property
     def drift_(self: Any) -> float:
-        """How far the components have turned since the points were last chosen: the largest principal angle, in
-        radians.
+        """The largest principal angle, in radians, between the components now and those when points were last chosen.
 
-        If the last `partial_fit` chose points again, it is the angle by which that call turned the components.  Only
-        models made by `partial_fit` have it.
+        If the last `partial_fit` chose points again, it is the angle between the components before and after that call.
+        Only models made by `partial_fit` have this attribute.
         """
         if self._stream is None or not self._stream.ready:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
@@ -109,25 +109,33 @@ class PartialFit:
     def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Add rows to the model.
 
-        Points are first chosen when twice as many different rows as points have come (at once if `selection` gives
-        them as an array), and again whenever the rows since the last choice have half of the weight of all rows:
-        without `half_life` at each doubling of the stream, otherwise every 0.72 half-lives.  They are chosen from a
-        sample of `n_optimization_samples` rows by the rule that `selection` names, and the moments of all rows are
-        transferred to them; points given as an array stay as they are.  A `gamma` that is given by a rule is computed
-        again with each choice, until twice as many rows have come as are kept.  Kernel, centring, `n_components` and
-        `half_life` stay what they were in the first call; a change is refused.
+        Points are first chosen when twice as many different rows as points have arrived (if `selection` gives the
+        points as an array, as soon as there are more different rows than components).  They are chosen again whenever
+        the rows since the last choice have half of the weight of all rows: without `half_life` at each doubling of the
+        stream, otherwise every 0.72 half-lives.  A choice uses the rule that `selection` names, on a sample of
+        `n_optimization_samples` rows that the model keeps, and the moments of all rows are transferred to the new
+        points.  Points given as an array stay as they are.  If `gamma` names a rule, it is computed again with each
+        choice, until twice as many rows have arrived as are kept.  Kernel, centring, `n_components` and `half_life`
+        must not be changed after the first call.
 
-        The model depends on the rows and their order, not on how they are divided into calls.  Components and
-        `captured_ratio_` are computed when they are first read, for the rows that have come by then, so that a call
-        costs little more than a `transform` of its rows.  After a stream in sorted order, call `refresh`.  After a
-        `fit` with `keep_stream=True` the rows are added to those of the fit; after any other fit, partial_fit starts
-        anew, with a warning.
+        The model depends on the rows and their order, but not on how they are divided into calls.  Components and
+        `captured_ratio_` are computed when they are first read, for the rows that have arrived by then, so a call costs
+        little more than a `transform` of its rows.  After a stream in sorted order, call `refresh`.  After a `fit` with
+        `keep_stream=True`, the rows are added to those of the fit; after any other fit, partial_fit starts from the
+        beginning, with a warning.
 
-        Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) to read components,
-        and as much as exact kernel PCA of 1,000 rows to read `captured_ratio_`.
+        Cost: O(n m (d + m)) for n rows, and O(R m (d + m)) for each choice from R kept rows.  Reading the components
+        takes O(m^3); reading `captured_ratio_` takes as long as exact kernel PCA of 1,000 rows.
 
-        Or blocks of such rows: a list, a function that returns an iterator, an iterator, a DataLoader of torch. Blocks
-        are added one by one; if one is refused, the model is restored to its state before the call.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            New rows, or blocks of rows: a list, an iterator, a function that returns an iterator, or a torch
+            DataLoader.  Blocks are added one by one; if one is refused, the model is restored to its state before the
+            call.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 counts as two rows, a row of weight 0 does not count.
 
         Returns
         -------
@@ -156,14 +164,14 @@ class PartialFit:
         return self
 
     def refresh(self: Any) -> Any:
-        """Choose the points, and the width of the kernel, again, from the sample of the rows that `partial_fit` keeps.
+        """Choose the points and the width of the kernel again, from the sample of rows that `partial_fit` keeps.
 
-        Worth its cost if the stream was sorted or has ended: the points then suit the whole stream. Points that were
-        given as an array stay as they are.
+        This is worth its cost after a sorted stream or at the end of a stream: the points then suit the whole stream.
+        Points that were given as an array stay as they are.
 
-        The variance that new points explain of rows that are no longer kept is known from those that are, which chose
-        them: with only 400 rows kept, `explained_variance_` adds up to 1 to 7 % too much, and single components are
-        off by up to a third.
+        The variances of rows that are no longer kept are then estimated from the kept rows.  As these chose the points,
+        the estimates are a little too large: with only 400 kept rows, the sum of `explained_variance_` is 1 to 7 % too
+        large, and single components are off by up to a third.
 
         Returns
         -------
@@ -177,7 +185,7 @@ class PartialFit:
         return self
 
     def __add__(self: Any, other: Any) -> Any:
-        """The model of both streams: moments add, reservoirs merge (see `kernelsieve.streaming.merge`)."""
+        """The model of the rows of both streams (see `kernelsieve.streaming.merge`)."""
         from .merge import merged
 
         return merged(self, other) if isinstance(other, PartialFit) else NotImplemented
@@ -185,9 +193,9 @@ class PartialFit:
     def __sklearn_is_fitted__(self) -> bool:
         if self._stream is None:
             return hasattr(self, "expansion_")
-        return self._stream.ready  # otherwise rows have come, but too few to choose points
+        return self._stream.ready  # False while there are too few rows to choose points
 
-    # A fit becomes the start of a stream.
+    # The start of a stream by a fit.
 
     def _check_parameters(self: Any, sample_weight: Any) -> None:
         super()._check_parameters(sample_weight)  # type: ignore[misc]
@@ -200,11 +208,11 @@ class PartialFit:
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
 
     def _keep(self: Any, choice: Choice, span: Span) -> None:
-        """Keep what a fit has found as the state of a stream, from which its results are then computed."""
+        """With keep_stream=True, store the result of a fit as the state of a stream, from which attributes are read."""
         if not self.keep_stream:
             return
         problem = choice.problem
-        if not isinstance(span, PointSpan):  # all rows are points, but more rows may follow
+        if not isinstance(span, PointSpan):  # all rows are points; more rows may follow
             span = problem.span(replace(choice.selection, exhaustive=False), signed=self._policy.keeps_negative)
         assert isinstance(span, PointSpan)
         sampled, n_seen = problem.sample.rows, problem.rows.n_samples
@@ -241,7 +249,7 @@ class PartialFit:
     # Adding rows.
 
     def _follow(self: Any, rows: ArrayRows) -> None:
-        """Take in rows; choose points whenever a choice is due."""
+        """Add rows to the stream, and choose points whenever a choice is due."""
         start = 0
         while start < rows.n_samples:
             rest = _part(rows, slice(start, None)) if start else rows
@@ -256,15 +264,15 @@ class PartialFit:
                 self._choose_or_stay(self._stream)
 
     def _rows_until_choice(self: Any, rows: ArrayRows) -> int | None:
-        """How many of these rows come before the next choice of points; None if it is not due among them."""
+        """How many of these rows are added before the next choice of points; None if no choice is due among them."""
         state = self._stream
         weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
         if not state.ready:
             count = self._rows_until_enough(rows)
         else:
             count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
-        # As long as all rows are kept, each choice is a fit to all of them and keeps nothing of earlier ones: of the
-        # choices that are due among these rows, only the last needs to be made.
+        # As long as all rows are kept, each choice is a fit to all of them that does not depend on earlier choices. So
+        # only the last of the choices that are due among these rows needs to be made.
         while count is not None:
             so_far = faded(state.reservoir.weight, weights[:count], state.rate)
             more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
@@ -276,10 +284,10 @@ class PartialFit:
         return count
 
     def _choose_or_stay(self: Any, state: StreamState) -> None:
-        """Choose points; if the latest rows do not allow it, keep the current ones."""
+        """Choose points; if the rows kept do not allow it, keep the current ones."""
         if not state.ready:
             self._choose(state)
-        elif not self._enough(state.reservoir):  # almost no different rows: every one would become a point
+        elif not self._enough(state.reservoir):  # nearly every different row would become a point
             self._stream = replace(state, since=0.0)
         else:
             try:
@@ -308,7 +316,7 @@ class PartialFit:
         return int(self.n_support)
 
     def _least_rows(self: Any) -> int:
-        """How many different rows must have come before points are chosen."""
+        """How many different rows must have arrived before points are chosen."""
         if isinstance(self.selection, str) or callable(self.selection):
             return PLAN.rows_to_choose_from * self._points_wanted()
         if np.ndim(self.selection) == 1:
@@ -319,7 +327,7 @@ class PartialFit:
         return len(_different(reservoir)) >= self._least_rows()
 
     def _rows_until_enough(self: Any, rows: ArrayRows) -> int | None:
-        """After how many of these rows there are enough different ones to choose points from."""
+        """How many of these rows are needed until points can be chosen; None if all of them are not enough."""
         different, least = _different(self._stream.reservoir), self._least_rows()
         counting = np.arange(rows.n_samples) if rows.weights is None else np.flatnonzero(rows.weights)
         for number, row in zip(counting, row_keys(take_rows(rows.X, counting)), strict=True):
@@ -329,12 +337,12 @@ class PartialFit:
         return None
 
     def _choose(self: Any, state: StreamState, *, settle: bool = False) -> None:
-        """Choose points from the reservoir and transfer the moments to them; `settle`: choose the width again, too."""
+        """Choose points from the reservoir and transfer the moments to them; `settle`: determine the width again."""
         if self.device is not None:
             warn(f"device={self.device!r} has no effect on partial_fit and refresh: they work on the host")
         state = replace(state, reservoir=state.reservoir.in_order())
         reservoir, rows = state.reservoir, ReservoirRows(state.reservoir, getattr(self, "feature_names_in_", None))
-        # seeded by the stream alone, so that a model read from a file continues as the saved one would
+        # Seeded by the stream alone, so that a model read from a file continues like the saved model.
         rng = np.random.default_rng([reservoir.seed, reservoir.n_seen])
         choice = self._points(self._problem_on(rows, rng, partial(self._kernel_of_stream, state, settle)))
         moved = isinstance(self.selection, str) and self.selection == "optimized"
@@ -360,13 +368,13 @@ class PartialFit:
 
     def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
         """The span of chosen points with the moments of all rows so far."""
-        # Points that are all rows so far are treated like points chosen from more rows, because more will come.
+        # Even if all rows so far are points, they are treated as if chosen from more rows, because more may arrive.
         selection = replace(choice.selection, exhaustive=False)
         span = self._span(replace(choice, selection=selection, span=None))
         return replace(span, moments=state.moments_over(span, self._n_threads()))
 
     def _kernel_of_stream(self: Any, state: StreamState, settle: bool, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel that fits these rows; the current one if its width is final or hardly differs."""
+        """The kernel determined on these rows; the current kernel if its width is final or would hardly change."""
         last = None if settle else state.choice
         if last is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
             return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
@@ -376,11 +384,11 @@ class PartialFit:
         return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
 
     def _record(self: Any) -> None:
-        """One more entry of the record that `record_drift` asks for."""
+        """Append an entry to `drift_record_`."""
         record = getattr(self, "drift_record_", None) or {name: [] for name in DRIFT_RECORD}
         span, variances = self._stream.span, self._stream.components.variances
-        # from the moments alone: `explained_variance_ratio_` is measured on the reservoir, which costs more than the
-        # call
+        # The share is computed from the moments alone. `explained_variance_ratio_` also needs measurements on the
+        # reservoir, which would cost more than the whole call.
         explained = float(variances.sum()) / max(span.total_variance, float(variances.sum()))
         line = (self.n_samples_seen_, self.drift_, explained, self.chosen_at_)
         for name, value in zip(DRIFT_RECORD, line, strict=True):
@@ -394,13 +402,13 @@ class PartialFit:
             self._stream = replace(self._stream, reservoir=self._stream.reservoir.in_order())
 
     def _resumed(self: Any, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Restore the stream from a file, if the file holds one; return the model's other attributes."""
+        """Restore the stream if the file contains one, and return the other attributes of the model."""
         stream, begun = state.get("_stream"), state.get("_settled")
         if stream is None:
             return state
         check_frozen_in_file(self, begun, stream.reservoir, error)
         chosen = stream.chosen
-        if chosen is None and stream.moments is not None:  # in files of version 0.1.0
+        if chosen is None and stream.moments is not None:  # files of version 0.1.0 have it elsewhere
             chosen = state["expansion_"]
         defaults = {"selection_report_": {}, "n_iter_": 1, "converged_": True}
         names = ("gamma_", "support_", "chosen_at_", "selection_report_", "n_iter_", "converged_")
@@ -415,7 +423,7 @@ class PartialFit:
         return {name: state[name] for name in STORED if name in state}
 
     def _refuse_last_choice(self: Any, stream: StreamState) -> None:
-        """Raise ValueError if the next choice of points could not follow the last one, as a file has it."""
+        """Raise ValueError if no further choice of points could follow the last choice that is in a file."""
         if stream.choice is not None and not 0 < stream.choice.gamma < math.inf:
             raise ValueError(f"its points were chosen with gamma={stream.choice.gamma}")
         if isinstance(self.selection, str) and self.selection == "optimized" and stream.chosen is not None:
@@ -424,7 +432,7 @@ class PartialFit:
                 self._effort.check("optimized")
 
     def check_loaded(self: Any, error: type[ValueError]) -> None:
-        """Raise `error` unless the stream in a file can continue: its parameters allow points to be chosen again."""
+        """Raise `error` unless the parameters of a stream read from a file allow points to be chosen again."""
         if self._stream is None:
             return
         try:
@@ -441,7 +449,7 @@ class PartialFit:
 
 
 def _measured_in(state: dict[str, Any]) -> Measured | None:
-    """Measurements that a file holds; None if it has none."""
+    """The measurements in a file; None if they are not complete."""
     names = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_", "captured_ratio_interval_")
     if any(name not in state for name in (*names, "mean_outside_", "explained_variance_")):
         return None
@@ -452,7 +460,7 @@ def _measured_in(state: dict[str, Any]) -> Measured | None:
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:
-    """The different rows of a reservoir, which never holds rows of weight zero."""
+    """The set of different rows in a reservoir, as keys; rows of weight zero are never in a reservoir."""
     rows = reservoir.in_order().rows
     return set() if rows is None else set(row_keys(rows))
 
@@ -465,22 +473,22 @@ def update(model: Any, X: Any, sample_weight: Any = None) -> Any:
     """Add rows to a fitted model, as `partial_fit` does, or to the model at the end of a fitted pipeline.
 
     scikit-learn's pipelines have no `partial_fit`.  The steps before the last stay as they were fitted, so columns are
-    scaled and categories encoded as on the first day; the last step adds the rows.
+    scaled and categories encoded as before; the last step adds the rows.
 
-    Cost: one `transform` of the rows, and what `SparseKernelPCA.partial_fit` costs.
+    Cost: that of transforming the rows by the first steps, and that of `SparseKernelPCA.partial_fit`.
 
     Parameters
     ----------
     model : SparseKernelPCA or OnlineKernelPCA, or a fitted pipeline that ends in one
         Fitted by `partial_fit`, or by `fit` with `keep_stream=True`.
     X : array-like or frame of shape (n_samples, n_features)
-        New rows, as the first step takes them.
+        New rows, as input of the first step.
     sample_weight : array-like of shape (n_samples,), optional
 
     Returns
     -------
     model
-        The same object.
+        The object `model` itself.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """The state of a stream, and the attributes that are computed from it.
 
 A model made by `partial_fit` is one frozen `StreamState`: a sample of the rows (the reservoir), the points with the
-moments of all rows over them, and the parameters of the first call.  More rows make another state; a state is never
+moments of all rows over them, and the parameters of the first call.  More rows make a new state; a state is never
 changed, so a call that fails leaves the model as it was.  Components, variances and `captured_ratio_` are computed
-when they are first read, for the rows that have come by then: the components from the moments of all rows, comparisons
-with exact kernel PCA from the rows in the reservoir.
+when they are first read, for the rows that have arrived by then.  Components come from the moments of all rows, and
+comparisons with exact kernel PCA from the rows in the reservoir.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from ..rows.sampling import SampledRows
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property, one_blas_thread
 
-# Parameters that the stored moments and rows depend on; the last two are OnlineKernelPCA's.
+# Parameters on which the stored moments and rows depend; the last two belong to OnlineKernelPCA.
 KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 FROZEN = (*KERNEL, "center", "n_components", "half_life", "rule", "budget")
-NOT_SAVED = {"saved": False}  # fields that are not part of a saved state
-# Attributes that a model of a stream stores beside its state.
+NOT_SAVED = {"saved": False}  # metadata of fields that are not part of a saved state
+# Attributes that a model of a stream stores in addition to its state.
 STORED = ("n_features_in_", "feature_names_in_", "drift_record_", "_sklearn_output_config")
 
 
 class FromStream:
-    """A fitted attribute that `fit` stores, and that is computed from the state, `_stream`, after `partial_fit`.
+    """A fitted attribute that `fit` stores and that, after `partial_fit`, is read from the state `_stream`.
 
-    `path` names it within the state.  Reading it raises AttributeError as long as the stream has no model, unless
-    `always` is set because the state knows the attribute from the first row on.
+    `path` is its name within the state.  Reading it raises AttributeError until the stream has a model; `always` is set
+    for attributes that exist from the first row on.
     """
 
     def __init__(self, path: str, *, always: bool = False) -> None:
@@ -64,9 +64,9 @@ class FromStream:
 
 
 class ReservoirRows(Rows):
-    """The rows of a reservoir, in the order in which they came, representing all rows of the stream.
+    """The rows in a reservoir, in their order in the stream, which represent all rows of the stream.
 
-    The stream has `n_samples` rows; `X` holds those that were kept.  Sums over them are scaled to the weight of all
+    The stream has `n_samples` rows; `X` holds those in the reservoir.  Sums over them are scaled to the weight of all
     rows.
     """
 
@@ -79,7 +79,7 @@ class ReservoirRows(Rows):
         self.X, self.weights = self._kept.X, self._kept.weights
         self.n_features, self.single_precision = self._kept.n_features, self._kept.single_precision
         self.n_samples, self.names = reservoir.n_seen, names
-        self.numbers = reservoir.numbers[order]  # places in the stream
+        self.numbers = reservoir.numbers[order]  # row numbers in the stream
         self._weight_of_all = None if reservoir.whole else reservoir.weight
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
@@ -98,11 +98,11 @@ class ReservoirRows(Rows):
 
 @dataclass(frozen=True)
 class LastChoice:
-    """What was determined and reported when points were last chosen."""
+    """The results of the last choice of points."""
 
     gamma: float
-    support: np.ndarray | None  # numbers of the points in the stream, None if they are not rows
-    at: int  # number of rows that had come
+    support: np.ndarray | None  # row numbers of the points in the stream; None if the points are not rows
+    at: int  # number of rows that had arrived
     report: dict[str, Any] = field(default_factory=dict)
     n_iter: int = 1
     converged: bool = True
@@ -110,7 +110,7 @@ class LastChoice:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements on the rows in the reservoir, which moments cannot give."""
+    """Results that moments cannot give, measured on the rows in the reservoir."""
 
     mean_outside: float
     captured: CapturedRatio
@@ -119,21 +119,21 @@ class Measured:
 
 @dataclass(frozen=True)
 class StreamState:
-    """A stream so far: its reservoir, its points and the moments of all rows over them."""
+    """The state of a stream: its reservoir, its points, and the moments of all rows over the points."""
 
     reservoir: Reservoir
     moments: Moments | None = None  # None before points are chosen
     negative_share: float = 0.0  # share of the spectrum of the points' gram that was negative and was dropped
-    chosen: KernelExpansion | None = None  # the model when its points were chosen
-    since: float = 0.0  # weight of the rows since then
-    # saved as attributes of the model itself
+    chosen: KernelExpansion | None = None  # the model right after its points were chosen
+    since: float = 0.0  # weight of the rows that have arrived since the points were chosen
+    # Fields marked NOT_SAVED are saved as attributes of the estimator, or not at all.
     parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)
     choice: LastChoice | None = field(default=None, metadata=NOT_SAVED)
-    # set if a fit or a file has measured it already
+    # Set if the fit has measured these results, or a file holds them.
     measured: Measured | None = field(default=None, metadata=NOT_SAVED)
-    # an expansion whose scores are the whitened features, computed once rather than in every call
+    # An expansion whose scores are the whitened features; it is kept so that calls need not make it again.
     basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
-    # the angle by which the last call turned the components, if it chose points again
+    # The angle between the components before and after the last call, if that call chose points again.
     turn: float | None = None
 
     _file_sizes = ("m", "d")
@@ -167,7 +167,7 @@ class StreamState:
 
     @property
     def rate(self) -> float:
-        """The rate of forgetting."""
+        """The rate of forgetting, ln 2 / half_life."""
         return self.reservoir.rate
 
     # More rows.
@@ -205,7 +205,7 @@ class StreamState:
             before = None
         kept, new = ReservoirRows(self.reservoir), span.moments.whitening
         on_new = kept.add_up(MomentSum(span.kernel, span.points, new), n_threads)
-        # an indefinite kernel has no inner product to project with
+        # Transfer projects by the kernel's inner product, which an indefinite kernel does not have.
         if old is None or before is None or span.kernel.definite is False:
             return on_new
         on_old = kept.add_up(MomentSum(old.kernel, old.points, before.whitening), n_threads)
@@ -242,7 +242,7 @@ class StreamState:
 
     @property
     def eigenvalues(self) -> np.ndarray:
-        """n_samples times the variance."""
+        """(M,) n_samples times the variance of each component."""
         return self.components.variances * self.span.weight
 
     @cached_property
@@ -252,18 +252,20 @@ class StreamState:
 
     @property
     def mean_outside(self) -> float:
-        """Squared length of the mean outside the span of the points."""
+        """Squared length of the part of the mean that lies outside the span of the points."""
         return self._measured[0]
 
     @property
     def captured(self) -> CapturedRatio:
-        """How much of exact kernel PCA's variance the components keep."""
+        """The captured ratio of the components."""
         return self._measured[1]
 
     @cached_property
     def _measured(self) -> tuple[float, CapturedRatio]:
-        """Ratio and share explained, measured on the reservoir; if its rows are too few or too similar, from moments
-        alone."""
+        """The mean outside the span and the captured ratio, measured on the rows in the reservoir.
+
+        If these are too few or too similar, the results are bounds that the moments alone prove.
+        """
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
         captured, whole = float(self.components.variances.sum()), self.reservoir.whole
@@ -275,12 +277,12 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
                 else:
-                    # about half of the rows in the reservoir came after the points were chosen, none right after
-                    # `refresh`
+                    # Rows that arrived later had no part in choosing the points. These are about half of the rows in
+                    # the reservoir, or none right after a choice of points.
                     had_part = 0.0 if whole else 0.5 if self.since else 1.0
                     fitted = had_part * sample.n_evaluation / self.reservoir.n_kept
                     ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
-                # the moments are of all rows, unless they were transferred from other points
+                # The correction needs exact moments of all rows, which transfer does not give.
                 ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
                 return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
@@ -288,7 +290,7 @@ class StreamState:
             return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
 
     def _sample(self) -> Sample:
-        """The rows of the reservoir as a sample, to measure the model on as `fit` does."""
+        """The rows in the reservoir as a Sample, on which the model is measured as in `fit`."""
         assert self.chosen is not None
         rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
         sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
@@ -301,7 +303,7 @@ class StreamState:
             n_evaluation=n_evaluation,
             n_population=rows.n_samples,
         )
-        if not sampled.whole:  # all rows measure, because none has to guide a search
+        if not sampled.whole:  # all rows may be evaluation rows, because no search follows
             sample = replace(sample, given=sampled.first(n_evaluation), guides=False)
         return sample.representative.settled
 
@@ -312,7 +314,7 @@ class StreamState:
 
     @cached_property
     def inverse_map(self) -> RidgeMap | None:
-        """The learned map from scores to rows, fitted to the newest rows in the reservoir."""
+        """The ridge map from scores to rows, fitted to a random part of the rows in the reservoir."""
         if self.measured is not None:
             return self.measured.inverse_map
         reservoir = self.reservoir.in_order()
@@ -321,9 +323,9 @@ class StreamState:
 
     @property
     def drift(self) -> float:
-        """The largest principal angle between the components and what they were when the points were chosen.
+        """The largest principal angle between the components now and those when the points were chosen.
 
-        If the last call chose points again, the angle is that between the components before and after the call.
+        If the last call chose points again, it is the angle between the components before and after this call.
         """
         assert self.chosen is not None
         if self.turn is not None:
@@ -332,10 +334,10 @@ class StreamState:
         return turned(before, to_numpy(self.components.directions))
 
     def turned_since(self, earlier: StreamState, n_threads: int) -> float:
-        """The drift since an earlier state of the same stream, also where points have been chosen again since.
+        """The angle between the components now and those of an earlier state of the stream, perhaps on other points.
 
-        Components on other points are compared in feature space.  If the width of the kernel has changed, the earlier
-        components are first computed again under the new kernel, from the rows that were in the reservoir then.
+        Components on different points are compared in feature space.  If the width of the kernel has changed, the
+        earlier components are first computed again under the new kernel, from the rows then in the reservoir.
         """
         if self.chosen is earlier.chosen:
             return self.drift
@@ -362,12 +364,12 @@ def agreement_on_reservoir(expansion: KernelExpansion, reservoir: Reservoir) -> 
 
 
 def own_fields(state: Any) -> dict[str, Any]:
-    """The fields of a state without its cached results, which need not be pickled."""
+    """The fields of a state, without the cached results that its instance also stores; used for pickling."""
     return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
 def _moments_over(basis: KernelExpansion, rows: ArrayRows, n_threads: int) -> Moments:
-    """Moments of some rows over the points of `basis`, whose scores are whitened features."""
+    """Moments of rows over the points of `basis`, an expansion whose scores are the whitened features."""
     if rows.n_samples > BOUND_FOR_ROWS or not isinstance(rows.X, np.ndarray):
         return rows.add_up(MomentSum(basis.kernel, basis.points, basis.coef), n_threads)
     sums = FeatureSums(basis.coef)
@@ -376,7 +378,7 @@ def _moments_over(basis: KernelExpansion, rows: ArrayRows, n_threads: int) -> Mo
 
 
 def same_points(some: Array, others: Array) -> bool:
-    """Whether both are the same points in the same order."""
+    """Whether both arrays hold the same points in the same order."""
     if some is others:
         return True
     if some.shape != others.shape or scipy.sparse.issparse(some) != scipy.sparse.issparse(others):
@@ -387,7 +389,7 @@ def same_points(some: Array, others: Array) -> bool:
 
 
 def moments_on_host(moments: Moments) -> Moments:
-    """Moments in numpy arrays."""
+    """The moments with numpy arrays."""
     return replace(
         moments,
         whitening=to_numpy(moments.whitening),
@@ -398,22 +400,22 @@ def moments_on_host(moments: Moments) -> Moments:
 
 
 def start_anew(model: Any, why: str) -> None:
-    """Forget the results of `fit`, to which no rows can be added."""
+    """Delete the results of `fit`, to which no rows can be added, with a warning that says `why`."""
     warn(f"{type(model).__name__} was fitted by fit, which {why}")
     forget_fit(model)
 
 
-# Parameters that the first call of partial_fit freezes. Moments of rows under one kernel say nothing about them under
-# another, so kernel, centring and memory cannot change between calls.
+# The first call of partial_fit freezes some parameters. Moments under one kernel say nothing about the rows under
+# another, so the kernel cannot change between calls; neither can centring, n_components or half_life.
 
 
 def frozen_parameters(model: Any) -> dict[str, Any]:
-    """The parameters that a stream begins with."""
+    """The present values of the parameters that must not change while a stream continues."""
     return {name: getattr(model, name) for name in FROZEN if hasattr(model, name)}
 
 
 def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError] = ValueError) -> None:
-    """Raise if a parameter of the model differs from what it was when its stream began."""
+    """Raise if a parameter of the model differs from its value when the stream began."""
     for name, begun in parameters.items():
         now = getattr(model, name, None)
         if not same_value(begun, now):
@@ -424,15 +426,17 @@ def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError]
 
 
 def check_frozen_in_file(model: Any, parameters: Any, reservoir: Reservoir, error: type[ValueError]) -> None:
-    """Raise `error` if a model's parameters differ from those its stream began with, which older files
-    do not contain."""
+    """Raise `error` if the parameters of a model read from a file differ from those with which its stream began.
+
+    Older files do not contain the latter; then `parameters` is None, and only `half_life` is checked.
+    """
     check_frozen(model, parameters or {}, error)
     if reservoir.rate != forgetting_rate(model.half_life):
         raise error(f"the sample of rows in the file was not drawn with half_life={model.half_life!r}")
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two parameters are equal, arrays among them too."""
+    """Whether two values of a parameter are equal; they may be arrays, or dicts that contain arrays."""
     if one is other:
         return True
     if isinstance(one, dict) and isinstance(other, dict):
