@@ -1,7 +1,7 @@
-"""Kernels: objects that add, multiply and act on columns; blocks of k(X, S), their diagonal, and their derivative in S.
+"""Kernels: blocks of k(X, S), the diagonal k(x, x), and derivatives in S; kernels add, multiply and act on columns.
 
-A kernel is *bound* to points once, which computes norms, transposes and scalings, and then maps blocks of rows to
-blocks of the cross-gram:
+A kernel is *bound* to points once.  Binding computes norms, transposes and scalings; the bound kernel maps blocks of
+rows to blocks of the cross-gram:
 
     cross_gram = kernel.bind(points)        rows (n, d) -> k(rows, points) (n, m)
 
@@ -10,8 +10,7 @@ Differentiable kernels also have the pull-back that free support points need,
     pullback(rows, points, cross_gram, weights)_j = sum_n weights_nj dk(x_n, s_j)/ds_j        (m, d)
 
 and `unit()`, the same kernel in coordinates where its width is one, so that an optimiser sees numbers of order one
-whatever the units of the data.  Rows and points have the same array namespace and dtype; rows may be scipy.sparse
-everywhere, and points too.
+whatever the units of the data.  Rows and points have the same array namespace and dtype; both may be scipy.sparse.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
 from .user import CallableKernel, Precomputed, bind_callable, gram_by_number, landmarks
 from .views import held
 
-# What users write kernels with.
+# Names that users write kernels with.
 __all__ = [
     "ANOVA",
     "RBF",

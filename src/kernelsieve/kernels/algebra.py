@@ -1,11 +1,12 @@
-"""Kernels made of kernels: sums, products and normalisation; views.py has kernels of some columns, or stretched ones.
+"""Sums, products and normalised kernels; kernels of some columns and of scaled columns are in views.py.
 
 Sums and products of positive semi-definite kernels are positive semi-definite, and so is f(x) k(x, y) f(y).  The
 properties of a combination follow from those of its parts, and so do its derivatives,
 
     d(k1 + k2) = dk1 + dk2,      d(k1 k2) = k2 dk1 + k1 dk2
 
-so `slopes` passes the weights on to the parts; for a product it first multiplies them by the values of the other part.
+so `slopes` of a combination calls `slopes` of each part with the weights; for a product, the weights are first
+multiplied by the values of the other part.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ Slopes = tuple[Array, Array | None]
 
 
 class Composite(Kernel):
-    """A kernel made of others, its fields, from which it takes `factors`, `lifts` and whether pre-images are fixed
-    points."""
+    """A kernel whose fields are other kernels; its properties follow from those of its parts."""
 
-    # properties that hold if they hold for all parts, and those that hold if they hold for any
+    # A property in `of_all` holds if it holds for all parts, one in `of_any` if it holds for at least one part.
     of_all: ClassVar[tuple[str, ...]] = ("differentiable", "stationary", "isotropic", "bounded")
     of_any: ClassVar[tuple[str, ...]] = ("uses_gamma", "needs_double", "nonnegative")
 
@@ -103,13 +103,13 @@ class Composite(Kernel):
         return (float(scales[0]) if np.ptp(scales) == 0 else like(scales, rows)), unit
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:
-        """Factors that bring every column to order one: with several parts, those of the narrowest."""
+        """Factors that bring every column to order one: in each column, that of the narrowest part."""
         found = np.max([part.unit_scales(rows) for part in self.parts], axis=0)
         return tuple(float(scale) for scale in found)
 
 
 class Pair(Composite):
-    """Two kernels, combined."""
+    """A combination of two kernels."""
 
     k1: Kernel
     k2: Kernel
@@ -125,7 +125,7 @@ class Pair(Composite):
         return f"{left} {self.sign} {right}"
 
     def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
-        """The map from rows to values from those of the two parts."""
+        """The map from rows to values of this kernel, given the maps of its two parts."""
         raise NotImplementedError
 
     def bind(self, points: Array) -> CrossGram:
@@ -147,7 +147,7 @@ class Sum(Pair):
 
     def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
-            first = left(rows) + 0.0  # a copy, because the next block may overwrite it
+            first = left(rows) + 0.0  # a copy, because computing the next block may overwrite this one
             first += right(rows)
             return first
 
@@ -215,7 +215,7 @@ class Product(Pair):
         return right if left is None else left if right is None else left + right
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        # the inner products of dphi_1 x phi_2 with phi_1 x dphi_2 are left out
+        # The features are phi_1 x phi_2.  The inner products of dphi_1 x phi_2 with phi_1 x dphi_2 are neglected.
         first, second = (part(points, points) + 0.0 for part in self.parts)
         left, right = self.k1.tangents(points, first), self.k2.tangents(points, second)
         return None if left is None or right is None else left * second + first * right
@@ -238,12 +238,12 @@ def _added(slopes: list[Slopes]) -> Slopes:
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """The same value for all pairs of rows, such as the number in ``2.0 * k`` or ``k + 1.0``.
+    """A kernel with the same value for all pairs of rows, such as the number in ``2.0 * k`` or ``k + 1.0``.
 
     Parameters
     ----------
     value : float, default=1.0
-        Above zero.
+        The value, above zero.
     """
 
     value: float = 1.0
@@ -288,7 +288,7 @@ class Constant(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Normalized(Composite):
-    """k(x, y) / sqrt(k(x, x) k(y, y)): every row has length one in feature space, and zero where k(x, x) is zero.
+    """k(x, y) / sqrt(k(x, x) k(y, y)): features are scaled to length one; rows with k(x, x) = 0 keep length zero.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ class Normalized(Composite):
 
 
 def normalized(kernel: Kernel) -> Kernel:
-    """The kernel k(x, y) / sqrt(k(x, x) k(y, y)), for which all rows have length one.
+    """The kernel k(x, y) / sqrt(k(x, x) k(y, y)), for which all rows have length one in feature space.
 
     Parameters
     ----------

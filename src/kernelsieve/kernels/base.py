@@ -1,8 +1,8 @@
-"""The base class of kernels, and the products of rows and points that most of them are made of.
+"""The base class of kernels.
 
-A kernel can be written before there are any rows, `RBF(width="median").on(["load"]) + 0.1 * Linear()`, and is then
-`settled` on rows, after which every width and every column is a number.  It is a frozen dataclass: two kernels are
-equal if their fields are, and the `repr` is valid code.
+A kernel can be written before there are any rows, `RBF(width="median").on(["load"]) + 0.1 * Linear()`.  It is then
+`settled` on rows, which replaces rules for widths and names of columns by numbers.  It is a frozen dataclass: two
+kernels are equal if their fields are, and the `repr` is valid code.
 """
 
 from __future__ import annotations
@@ -56,50 +56,54 @@ __all__ = [
 CrossGram = Callable[[Array], Array]
 
 PER_COLUMN = "median per column"
-POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest whose squares float64 can represent
+POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest width: float64 can represent their squares
 WIDTH_RULES = {"width": ("median", PER_COLUMN), "gamma": ("median", "scale")}
-# Every kernel class by the name that files use.
+# Every kernel class, by its name in model files.
 KERNEL_TYPES: dict[str, type[Kernel]] = {}
 
 
 class Kernel(ABC):
     """A kernel function on blocks of rows, and everything that the rest of the library needs to know about it.
 
-    Values and the diagonal are enough for fits with rows as points.  `differentiable` kernels also have `pullback`,
-    with which points are moved.  The other methods follow from these, or say that a kernel lacks something.
+    A kernel must define `bind` and `diagonal`, which is enough for fits with rows as points.  `differentiable` kernels
+    also define `pullback`, the derivative that moves points.  The other methods have defaults that follow from these,
+    or that raise an error.
 
     Kernels add, multiply and act on some of the columns: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k.on(columns)``.
     """
 
     name: ClassVar[str]
-    linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
+    linear_in_rows = False  # k(x, y) = phi(x)'phi(y), where phi is linear in x up to a factor for each row
     differentiable = False  # with respect to points
     moves = True  # a differentiable kernel's points can be moved: its derivatives are not zero everywhere
     stationary = False  # a function of x - y: rows may be shifted together, and k(x, x) is the same for all
     isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
-    factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
-    lifts = False  # and the gradient in directions outside the subspace is known there (`lift`)
+    # For points s in a subspace, k(x, s) = c k(x_r, s_r): x_r is the part of x in the subspace, and the factor c
+    # depends on x alone (`row_scale`).
+    factors = False
+    lifts = False  # `factors`, and the gradient in directions outside the subspace is known (`lift`)
     in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/sampling.py)
-    bounded = False  # |k| is at most a moderate constant, so a float32 gram loses nothing that matters
+    bounded = False  # |k| is at most a moderate constant, so the rounding of a float32 gram does not matter
     definite: bool | None = True  # positive semi-definite; None where it is not known
-    uses_gamma = False  # so its values depend on the scales of the columns
+    uses_gamma = False  # the kernel has a gamma or a width, so its values depend on the scales of the columns
     metric = "euclidean"  # the distance in whose units the width is measured
-    precomputed = False  # "rows" are kernel values
-    of_objects = False  # rows are Python objects, (n, 1) arrays of them (kernels/objects.py)
-    rows_only = False  # points can only be rows
-    # its values are computed by the user's code, so a fit computes each once and counts them (fit/values.py)
+    precomputed = False  # the "rows" are kernel values
+    of_objects = False  # rows are Python objects, in an array of shape (n, 1) (kernels/objects.py)
+    rows_only = False  # only rows can be points
+    # The kernel's values are computed by the user's code, so a fit computes each once and counts them (fit/values.py).
     costly = False
     least_square = 1  # number of rows whose k(x, x) are computed together, as the diagonal of one block
-    has_own_diagonal = True  # k(x, x) is one value a row, and may count what blocks of k(x, y) leave out
-    states_diagonal = False  # k(x, x) is given by the user separately from k, and may contradict it
-    # how rows are found for scores: "fixed-point", "linear" or "ridge"; None if they cannot be
+    # k(x, x) is computed separately, one value for each row.  It may include a noise term that blocks of k(x, y) lack.
+    has_own_diagonal = True
+    states_diagonal = False  # the user gives k(x, x) separately from k, and the two may contradict each other
+    # How pre-images are computed (a row for given scores): "fixed-point", "linear" or "ridge"; None if there are none.
     preimage: str | None = "ridge"
-    # depends on columns only through |x - y|^2 or |x - y|_1, so exports can include scalers in it
+    # The kernel depends on rows only through |x - y|^2 or |x - y|_1, so an export can merge a scaler with it.
     of_differences = False
-    not_exported = ""  # the reason, for a kernel whose models cannot be exported from Python
+    not_exported = ""  # why models with this kernel cannot be exported from Python; empty if they can
     needs_double = False  # float32 loses significant digits of its values, whatever the rows are
-    stretches = True  # a factor for each column makes sense
-    nonnegative = False  # defined only for rows without negative numbers
+    stretches = True  # columns can have a factor, and so a width, each
+    nonnegative = False  # the kernel is defined only for rows without negative numbers
     binds = 3  # operator precedence of its repr: 1 for a sum, 2 for a product, 3 for all others
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -107,18 +111,18 @@ class Kernel(ABC):
         if isinstance(getattr(cls, "name", None), str):
             KERNEL_TYPES[cls.name] = cls
 
-    # Kernels as objects that users write.
+    # Writing and combining kernels.
 
     def settled(self, seen: Seen) -> Kernel:
         """This kernel with numbers in place of the rules for its widths and the names of its columns."""
         return self
 
     def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
-        """This kernel with the numbers of columns instead of their names."""
+        """This kernel with column numbers in place of column names."""
         return self
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        """k(f x, f y), with a factor f for every column."""
+        """k(f x, f y), where every column of x and y is multiplied by its own factor in f."""
         if all(factor == 1 for factor in factors):
             return self
         return KERNEL_TYPES["stretched"](self, factors)  # type: ignore[call-arg]
@@ -167,7 +171,7 @@ class Kernel(ABC):
         return KERNEL_TYPES[how](*parts)
 
     def check_combines(self) -> None:
-        """Refuse to be combined with other kernels, which are kernels of vectors."""
+        """Raise an error if this is a kernel of objects: only kernels of vectors can be combined."""
         if self.of_objects:
             raise TypeError(
                 f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
@@ -175,14 +179,14 @@ class Kernel(ABC):
             )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The fields by name, and with `deep` those of the kernels among them, as ``k1__width``."""
+        """The fields by name; with `deep`, also the fields of kernels among them, under names such as ``k1__width``."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         parts = {name: value for name, value in found.items() if deep and isinstance(value, Kernel)}
         inner = {f"{name}__{key}": value for name, part in parts.items() for key, value in part.get_params().items()}
         return found | inner
 
     def with_params(self, **params: Any) -> Kernel:
-        """A kernel like this one with other values of some fields, named as `get_params` names them."""
+        """This kernel with other values of some fields, which are named as in `get_params`."""
         own, inner, known = {}, {}, self.get_params(deep=False)  # type: ignore[var-annotated]
         for key, value in params.items():
             name, _, rest = key.partition("__")
@@ -206,7 +210,7 @@ class Kernel(ABC):
 
     @property
     def title(self) -> str:
-        """The kernel in a few words, for messages: its name, or how it is composed."""
+        """The kernel in a few words, for messages: its name, or an expression if it is composed of others."""
         return self.name
 
     # Values
@@ -216,12 +220,11 @@ class Kernel(ABC):
         """The map rows -> k(rows, points), with everything that depends only on the points computed once."""
 
     def is_near(self, rows: Array) -> bool:
-        """Whether k(x, y) of these rows and any points near them loses no digits, so that points need
-        not be checked."""
+        """Whether k(x, s) loses no digits for these rows and any points s near them, which then need no check."""
         return True
 
     def bind_near(self, points: Array) -> CrossGram:
-        """`bind` for points near the rows, which need not be checked: on a device no value has to be read back."""
+        """`bind` for points near the rows, without a check of the points, for which a device's values would be read."""
         return self.bind(points)
 
     @abstractmethod
@@ -237,7 +240,7 @@ class Kernel(ABC):
         return self.diagonal(X)
 
     def within(self, points: Array) -> Array:
-        """Moved points, replaced by the nearest ones at which the kernel has values."""
+        """The points, or the nearest ones at which the kernel has values, if they were moved where it has none."""
         return points
 
     def still_columns(self, n_columns: int) -> tuple[int, ...]:
@@ -245,34 +248,34 @@ class Kernel(ABC):
         return ()
 
     def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
-        """log k(x, s), (n, m), for rows so far from all points that k itself underflows; None if it never does."""
+        """log k(x, s), (n, m), for rows so far from all points that k itself underflows; None if k never underflows."""
         return None
 
     def linear_features(self, rows: Array) -> Array:
-        """phi(x) itself, for kernels that are `linear_in_rows`."""
+        """The features phi(x) themselves, for kernels that are `linear_in_rows`."""
         raise TypeError(f"the {self.name} kernel has no features that could be written down")
 
     def with_features(self, features: Array) -> Array:
-        """Points with these `linear_features`."""
+        """Points whose `linear_features` are these."""
         return features
 
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
-        """Whether scikit-learn computes this kernel under its name, without loss of digits on these rows."""
+        """Whether scikit-learn has a kernel of this name and computes it without loss of digits on these rows."""
         return False
 
     @property
     def thrifty(self) -> Kernel:
-        """This kernel computing as few values as possible, even if that takes more calls."""
+        """A version of this kernel that computes as few values as possible, even if that takes more calls."""
         return self
 
     # Points that are rows.
 
     def at(self, X: Array, indices: Array) -> tuple[Kernel, Array]:
-        """This kernel, and the points that represent the rows `indices` of X."""
+        """The rows `indices` of X as points, and the kernel to use with them (a precomputed one stores the indices)."""
         return self, take_rows(X, indices)
 
     def part(self, points: Array, places: Array) -> tuple[Kernel, Array]:
-        """This kernel for some of the points that represent rows, and those points, at `places`."""
+        """The points at `places`, which represent rows, and the kernel to use with them."""
         return self, take_rows(points, places)
 
     def of_rows(self, n_rows: int) -> Kernel:
@@ -282,17 +285,21 @@ class Kernel(ABC):
     # Derivatives
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d); proportional to the given cross-gram, which may be scaled."""
+        """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d).
+
+        The result is proportional to the given cross-gram, whose values may be scaled.
+        """
         raise TypeError(f"the {self.name} kernel has no derivative in its points")
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        """`pullback`, and the loss from moving off a kink, (m, d), for points on kinks of the kernel;
-        otherwise None."""
+        """`pullback`, and how much is lost by moving points off the kernel's kinks, (m, d); None without kinks."""
         return self.pullback(rows, points, cross_gram, weights), None
 
     def gradients(self, rows: Array, points: Array, cross_gram: Array, coef: Array) -> Array:
-        """d/dx_n of sum_i coef_ik k(x_n, s_i), (n, M, d), computed like the gradient in points because kernels are
-        symmetric."""
+        """d/dx_n of sum_i coef_ik k(x_n, s_i), (n, M, d).
+
+        Kernels are symmetric, so `pullback` computes it with rows and points exchanged.
+        """
         xp = namespace(cross_gram)
         parts = [
             self.pullback(points, rows, cross_gram.T, xp.broadcast_to(coef[:, k], cross_gram.shape).T)
@@ -305,16 +312,15 @@ class Kernel(ABC):
         raise TypeError(f"the {self.name} kernel has no derivative: contributions need one")
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        """<dphi(s_i), dphi(s_j)> (m, m), inner products of the derivatives of two points' features along one
-        coordinate.
+        """<dphi(s_i), dphi(s_j)> (m, m): inner products of the features' derivatives along one coordinate.
 
-        Only the part that is the same for every coordinate, which is positive semi-definite.  None if it is not known.
+        The result is only that part of the inner products that is the same for every coordinate; it is positive
+        semi-definite.  None if it is not known.
         """
         return None
 
     def fixed(self, rows: Array, row_scale: Array | None) -> FixedRows:
-        """The rows, each with a factor for its kernel values, prepared for points that move while the
-        rows stay fixed."""
+        """The rows, with a factor for the kernel values of each, prepared once for points that move."""
         return FixedRows(self, rows, row_scale)
 
     # Coordinates in which points are moved.
@@ -330,31 +336,32 @@ class Kernel(ABC):
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
         """The factors c in k(x, s) = c k(x_r, s_r), for points in a subspace; None if all are one.
 
-        `inside` is |x_r|^2, `outside` the squared length of the rest of the row.  For kernels with `factors`.
+        `inside` is |x_r|^2, and `outside` is the squared length of the rest of the row.  Kernels with `factors` have
+        this method.
         """
         return None
 
     def lift(self, rows: Array, cross_gram: Array, weights: Array) -> Array:
-        """Gradient in directions outside the subspace, where points are zero and rows have the values `rows`.
+        """Gradient in directions outside the subspace, in which points are zero and rows have the values `rows`.
 
-        The cross-gram is that of the full rows.
+        The values in `cross_gram` are those of the full rows.
         """
         raise TypeError(f"the {self.name} kernel is not known outside of a subspace")
 
-    # Outside of Python
+    # Exports
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
-        """k(rows, points), (n, m), in the operations of an export (export/ops.py): numpy, torch, ONNX or C."""
+        """k(rows, points), (n, m), by the operations `ops` of an export to numpy, torch, ONNX or C (export/ops.py)."""
         raise TypeError(f"a model with a {self.name} kernel cannot be exported")
 
     def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        """k(x, x), (n,), in these operations; a number if it is constant."""
+        """k(x, x), (n,), by the operations `ops` of an export; a number if it is constant."""
         raise TypeError(f"a model with a {self.name} kernel cannot be exported")
 
     # Files
 
     def params(self) -> dict[str, Any]:
-        """The kernel's own parameters, as a file can hold them."""
+        """The kernel's own parameters, for a model file."""
         return {name: value for name, value in self.get_params(deep=False).items() if value is not None}
 
     @classmethod
@@ -382,8 +389,7 @@ class Kernel(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Wide(Kernel):
-    """A kernel with a width: a number, one for each column, or a rule for finding it on rows; or with a
-    gamma instead."""
+    """A kernel with a width or a gamma: a number, or a rule that finds it on rows; widths may differ by column."""
 
     width: Any = field(default=None, kw_only=True)
     gamma: Any = field(default=None, kw_only=True)
@@ -407,7 +413,7 @@ class Wide(Kernel):
         return 1.0 / (2.0 * width**2)
 
     def distances(self, rows: Array, points: Array) -> Array | None:
-        """A length that serves as unit for the distances of all pairs; None for Euclidean distances."""
+        """The distances of all pairs, of which the width is the median by default; None if they are Euclidean."""
         return None
 
     def settled(self, seen: Seen) -> Kernel:
@@ -431,14 +437,14 @@ class Wide(Kernel):
 
 
 def check_real(block: Any) -> None:
-    """Refuse complex values, whose imaginary part would be dropped."""
+    """Raise an error for complex values, because a conversion would drop their imaginary part."""
     dtype = getattr(block, "dtype", None)
     if dtype.kind == "c" if isinstance(dtype, np.dtype) else "complex" in str(dtype):
         raise ValueError("the kernel returned complex numbers: kernel PCA needs real ones")
 
 
 def check_width(name: str, value: Any) -> None:
-    """Refuse anything but a positive number (for a width also one for each column) or a rule."""
+    """Raise an error unless the value is a positive number, a rule, or (for a width) a number for each column."""
     rules = WIDTH_RULES[name]
     numbers = value if isinstance(value, tuple) and name == "width" else (value,)
     words = " or ".join(map(repr, rules))
@@ -456,7 +462,7 @@ def check_width(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Stationary(Wide):
-    """A function of gamma and x - y that is one at x = y, which makes k(x, x) = 1, and zero far away."""
+    """A bounded function of x - y, scaled by a width, that is one at x = y, so k(x, x) = 1."""
 
     differentiable = True
     stationary = True
@@ -473,28 +479,28 @@ class Stationary(Wide):
 
 
 def check_coef0(coef0: float, kernel: Kernel, rows: Array) -> None:
-    """Refuse a coef0 that is too large to be added to products of these rows."""
+    """Raise an error for a coef0 that is too large to be added to products of these rows."""
     if "coef0" in getattr(kernel, "__dataclass_fields__", {}):
         check_size(abs(coef0), LARGEST_PARAMETER, f"coef0={coef0:.3g}", rows)
 
 
 @dataclass(frozen=True)
 class FixedRows:
-    """Fixed rows and moving points: c k(x, s) for a row x with the factor c, and its derivative in s."""
+    """c k(x, s) and its derivative in s, for fixed rows x with factors c, and points s that move."""
 
     kernel: Kernel
     rows: Array  # (n, d)
-    row_scale: Array | None  # (n,), c; None where it is one
+    row_scale: Array | None  # (n,), the factors c; None if all are one
 
     def bind(self, points: Array) -> Callable[[slice], Array]:
-        """The map from a block of rows to its values with the points."""
+        """The map from a block of rows to c k(x, s) of these rows and the points."""
         cross_gram, scale = self.kernel.bind(points), self.row_scale
         if scale is None:
             return lambda part: cross_gram(self.rows[part, :])
         return lambda part: cross_gram(self.rows[part, :]) * scale[part, None]
 
     def slopes(self, part: slice, points: Array, values: Array, weights: Array) -> tuple[Array, Array | None]:
-        """`Kernel.slopes` of a block of rows, given its values; the weights may be overwritten."""
+        """`Kernel.slopes` of a block of rows, given the block's values; the weights may be overwritten."""
         rows = self.rows[part, :]
         if self.row_scale is None:
             return self.kernel.slopes(rows, points, values, weights)
@@ -502,10 +508,10 @@ class FixedRows:
 
 
 def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
-    """The gradient as the sum of the parts from blocks of rows and that of the points among themselves.
+    """The gradient: the sum of the `slopes` from blocks of rows and of the points' `own` slopes among themselves.
 
-    On a kink, the slope to either side is the gradient minus the loss from leaving the kink; a point that would lose
-    on both sides stays.
+    On a kink, the slope to either side is the gradient minus the loss from leaving the kink.  The gradient of a point
+    that would lose on both sides is set to zero.
     """
     gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
     costs = [kink for _, kink in slopes if kink is not None]

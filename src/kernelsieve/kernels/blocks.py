@@ -1,4 +1,4 @@
-"""Blocks for kernels: products of rows and points, and memory that is reused from block to block."""
+"""Blocks of kernel values: products of rows and points, in memory that is reused from block to block."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, take_columns
 
-# Sparse points of at most this many elements (64 MB) are made dense: products are several times faster then.
+# Sparse points of at most this many elements (64 MB) are made dense, which makes products several times faster.
 MAX_DENSE_POINTS = 2**23
 # OpenBLAS multiplies few points by many wide float64 rows a quarter faster than in the opposite order.
 WIDE_ROWS = 128
-# Pairs of a row and a point whose terms are computed at once, one column after the other: 256 KB in float64.
+# Number of (row, point) pairs in a tile, whose terms are computed column by column.  256 KB in float64 fit the cache.
 CACHED_VALUES = 2**15
-# Where numpy joins a block with a single row or column, it copies the latter into a buffer if several times its length
-# fits there, which takes longer than the arithmetic. A buffer of this size holds no two rows.
+# In operations of a block with a single row or column, numpy first copies the row or column into its buffer, if it fits
+# there several times.  The copy takes longer than the arithmetic.  A buffer of this size is too small to hold two rows.
 SMALL_BUFFER = 1024
-# By the bytes of a number: the largest factor for distances of rows (rows/checks.py).
+# The largest factor by which distances of rows may be multiplied, for numbers of 4 and 8 bytes (rows/checks.py).
 LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
 
 def check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
-    """Refuse a parameter of a kernel that is too large for the dtype of the rows."""
+    """Raise an error for a kernel parameter that is too large for the dtype of the rows."""
     single = "32" in str(rows.dtype)
     largest = limits[4 if single else 8]
     if value > largest:
@@ -38,7 +38,7 @@ def check_size(value: float, limits: dict[int, float], words: str, rows: Array, 
 
 
 def transposed(points: Array, scale: float = 1.0) -> Array:
-    """scale * points', laid out for products rows @ points'."""
+    """scale * points', in the layout in which products rows @ points' are fastest."""
     if scipy.sparse.issparse(points):
         if points.shape[0] * points.shape[1] > MAX_DENSE_POINTS:
             return (points * scale).T.tocsc()
@@ -47,7 +47,7 @@ def transposed(points: Array, scale: float = 1.0) -> Array:
 
 
 class _Scratch(threading.local):
-    """Memory that a thread reuses for one block after another, because fresh pages cost as much as the arithmetic."""
+    """Memory that a thread reuses from block to block, because new memory pages cost as much as the arithmetic."""
 
     in_use = False
     buffers: dict[str, np.ndarray]
@@ -63,7 +63,7 @@ class _Scratch(threading.local):
         return buffer[:size].reshape(shape)
 
     def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        """Room before a last column of ones, which is never overwritten and so stays valid from block to block."""
+        """An array whose last column is ones and whose others are to be filled; the ones are kept between blocks."""
         buffer = self.buffers.get("ones") if self.in_use else None
         if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
             buffer = np.empty(shape, dtype=dtype)
@@ -78,7 +78,7 @@ _scratch = _Scratch()
 
 @contextmanager
 def overwritten_blocks() -> Iterator[None]:
-    """Within this context every kernel block of this thread overwrites the last one, so callers must not keep any."""
+    """In this context, every kernel block of this thread overwrites the previous one, so callers must not keep any."""
     before, _scratch.in_use = _scratch.in_use, True
     try:
         yield
@@ -88,7 +88,7 @@ def overwritten_blocks() -> Iterator[None]:
 
 @contextmanager
 def direct_broadcasts() -> Iterator[None]:
-    """Within this context numpy joins blocks with rows and columns where they lie: up to three times faster."""
+    """In this context, numpy does not copy a row or column that is joined with a block: up to three times faster."""
     before = np.setbufsize(SMALL_BUFFER)
     try:
         yield
@@ -97,24 +97,24 @@ def direct_broadcasts() -> Iterator[None]:
 
 
 def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
-    """block @ matrix, in memory that this thread's next product of the same `name` overwrites."""
+    """block @ matrix, in memory that the next product of the same `name` in this thread overwrites."""
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
     return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
 
 
 def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """left @ right, with a warning for overflow but not for invalid values, which are checked on the rows.
+    """left @ right, with numpy's warning for overflow but not the one for invalid values.
 
-    BLAS can set the "invalid" flag because of register contents that are not part of the matrices, although all
-    numbers are finite.
+    BLAS can set the "invalid" flag although all numbers are finite, because of register contents that are not part of
+    the matrices.  Invalid values are found by checks of the rows.
     """
     with np.errstate(invalid="ignore"):
         return np.matmul(left, right, out=out)
 
 
 def with_norms(rows: np.ndarray) -> np.ndarray:
-    """(x, |x|^2, 1) of every row x, in memory that the next call overwrites within `overwritten_blocks`."""
+    """(x, |x|^2, 1) for every row x; within `overwritten_blocks`, the next call overwrites the result."""
     out = _scratch.before_ones((rows.shape[0], rows.shape[1] + 2), rows.dtype)
     out[:, :-2] = rows
     np.vecdot(rows, rows, out=out[:, -2])
@@ -122,7 +122,7 @@ def with_norms(rows: np.ndarray) -> np.ndarray:
 
 
 def inner_products(rows: Array, points_transposed: Array) -> Array:
-    """rows @ points' as a new dense block, for any mix of dense and sparse inputs."""
+    """rows @ points' as a dense block, for any mix of dense and sparse inputs; see `overwritten_blocks`."""
     if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:
         left, right = rows, points_transposed
         wide = rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS

@@ -1,10 +1,10 @@
 """Kernels that are sums over columns:  k(x, y) = f(t),  t = sum_j h(x_j, y_j).
 
-With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  Such a kernel is defined by h, h', f and f'. Values
-cost n m d evaluations of h, many times as much as a matrix product.  They are computed column by column, for so many
-rows at a time that all numbers in use stay in the cache.
+With h' the derivative of h in its second argument,  dk/ds_j = f'(t) h'(x_j, s_j).  Such a kernel is defined by h, h',
+f and f'.  The values of n rows and m points take n m d evaluations of h, which cost many times as much as a matrix
+product.  They are computed column by column, for tiles of rows and points that are small enough for the cache.
 
-The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), has a kink wherever a point and a row share a value.
+The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), has a kink wherever a point and a row are equal in a column.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense,
 from .blocks import CACHED_VALUES, direct_broadcasts
 from .radial import RBF
 
-LONG_LOOP = 2048  # rows of a tile: numpy starts a loop for each of its points
-LARGEST_DEGREE = 3  # of a bounded ANOVA kernel: float32 can represent the squares of its values on 10^6 columns
+LONG_LOOP = 2048  # rows of a tile; many, because numpy starts one loop over the rows for each point of the tile
+# An ANOVA kernel of at most this degree is bounded: float32 can represent the squares of its values on 10^6 columns.
+LARGEST_DEGREE = 3
 ROOT_OF_HALF = 0.5**0.5
-NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent it
+NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent this number
 
 
 class NonNegative(Kernel):
@@ -44,7 +45,7 @@ class NonNegative(Kernel):
         return xp.where(points > 0, points, xp.zeros_like(points))
 
     def checked(self, rows: Array, points: Array) -> Array:
-        """The rows, refused if a number is negative; points that are being moved may be negative, and count as zero."""
+        """The rows, after a check that none is negative; negative numbers of points that are moved count as zero."""
         if rows is points:
             return self.within(rows)
         values = rows.data if scipy.sparse.issparse(rows) else rows
@@ -74,7 +75,7 @@ class Columnwise(Kernel):
 
     @abstractmethod
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
-        """Its derivative in s."""
+        """h'(x, s), the derivative of h in s."""
 
     @abstractmethod
     def of_sum(self, ops: Any, t: Any) -> Any:
@@ -89,7 +90,7 @@ class Columnwise(Kernel):
         return self.of_sum(namespace(points), _sums(self.term, rows, points))
 
     def checked(self, rows: Array, points: Array) -> Array:
-        """The rows if the kernel has values for them and these points; otherwise an error."""
+        """The rows, after a check that the kernel has values for them and these points."""
         return rows
 
     def bind(self, points: Array) -> CrossGram:
@@ -129,7 +130,7 @@ def _sums(term: Any, rows: Array, points: Array) -> Array:
 
 
 def _tiles(rows: np.ndarray, points: np.ndarray) -> Iterator[tuple[slice, slice]]:
-    """Rows and points whose pairs stay in the cache: many rows, along which numpy's loops run, and few points."""
+    """Tiles of rows and points whose pairs fit the cache: many rows, along which numpy's loops run, and few points."""
     for part in row_ranges(rows.shape[0], LONG_LOOP):
         for some in row_ranges(points.shape[0], max(1, CACHED_VALUES // (part.stop - part.start))):
             yield part, some
@@ -163,19 +164,19 @@ def _pulled(slope: Any, rows: np.ndarray, points: np.ndarray, pull: np.ndarray) 
 class Chi2(NonNegative, Columnwise, Stationary):
     """exp(-sum_j (x_j - y_j)^2 / (x_j + y_j) / width), for rows without negative numbers.
 
-    Positive definite there.  Zhang, Marszalek, Lazebnik & Schmid (2007), Local features and kernels for classification
-    of texture and object categories.  scikit-learn's `chi2_kernel`, with the same gamma.
+    Positive definite on such rows.  Zhang, Marszalek, Lazebnik & Schmid (2007), Local features and kernels for
+    classification of texture and object categories.  It equals scikit-learn's `chi2_kernel` with the same gamma.
 
     Parameters
     ----------
     width : float or "median", optional
         1 / gamma; the median chi-square distance of rows by default.
     gamma : float or "median", optional
-        Instead of the width.
+        1 / width, instead of the width.
     """
 
     name = "chi2"
-    stationary = False  # depends on x + y as well
+    stationary = False  # the kernel depends on x + y as well as on x - y
 
     @staticmethod
     def gamma_of(width: float) -> float:
@@ -213,14 +214,16 @@ class Chi2(NonNegative, Columnwise, Stationary):
 class Periodic(Columnwise, Stationary):
     """exp(-2 sum_j sin^2(pi (x_j - y_j) / period) / width^2): a Gaussian of columns that are wrapped around circles.
 
-    Positive definite on all rows.  MacKay (1998), Introduction to Gaussian processes.  On one column it is
-    scikit-learn's ExpSineSquared; on several, theirs takes the sine of the distance and is indefinite.
+    Positive definite on all rows.  MacKay (1998), Introduction to Gaussian processes.  On one column it equals
+    scikit-learn's ExpSineSquared.  On several columns, ExpSineSquared takes the sine of the Euclidean distance instead,
+    and is indefinite.
 
     Parameters
     ----------
     period : float, default=1.0
+        Columns are wrapped around circles of this circumference.
     width : float or "median", optional
-        In units of the circle's radius; the median distance of rows on their circles by default.
+        The width of the Gaussian, for circles of radius one; the median distance of rows on their circles by default.
     gamma : float or "median", optional
         1 / (2 width^2), instead of the width.
     """
@@ -236,13 +239,14 @@ class Periodic(Columnwise, Stationary):
 
     @property
     def kernel(self) -> RBF:
-        """The Gaussian kernel that the rows are given to as points on circles, one circle for each column."""
+        """The Gaussian kernel of the wrapped rows, which `see` computes."""
         return RBF(gamma=self.gamma)
 
     def see(self, rows: Array) -> Array:
-        """Every column as a point on a circle, cosine and sine: |c - c'|^2 = sum_j 4 sin^2(pi (x_j - y_j) / period).
+        """The rows wrapped around circles: the cosines and sines of all columns.
 
-        Whole periods are subtracted first, which is exact: for large numbers the angles would be inaccurate.
+        Squared distances of wrapped rows are sum_j 4 sin^2(pi (x_j - y_j) / period).  Whole periods are subtracted
+        first, which is exact, because the angles of large numbers would be inaccurate.
         """
         rows = dense(rows)
         xp = namespace(rows)
@@ -297,16 +301,17 @@ class Periodic(Columnwise, Stationary):
 
 @dataclass(frozen=True, repr=False)
 class ANOVA(Columnwise, Wide):
-    """(sum_j exp(-gamma (x_j - y_j)^2))^degree: Gaussians of single columns and, up to `degree`, of several.
+    """(sum_j exp(-gamma (x_j - y_j)^2))^degree: a sum of Gaussians of up to `degree` columns each.
 
     Positive definite on all rows.  Stitson, Gammerman, Vapnik, Vovk, Watkins & Weston (1999), Support vector regression
-    with ANOVA decomposition kernels.  kernlab's anovadot, whose sigma is gamma.
+    with ANOVA decomposition kernels.  It equals kernlab's anovadot, whose sigma is gamma.
 
     Parameters
     ----------
     degree : int, default=1
+        The power of the sum: the largest number of columns that interact.
     width : float or "median", optional
-        The median over rows of the root mean square difference of columns by default.
+        By default the median, over pairs of rows, of the root mean square difference of their columns.
     gamma : float or "median", optional
         1 / (2 width^2), instead of the width.
     """
@@ -336,7 +341,7 @@ class ANOVA(Columnwise, Wide):
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
         apart = x - s
-        return apart * ops.exp((-self.gamma * apart) * apart)  # its factor 2 gamma is in `of_sum_slope`
+        return apart * ops.exp((-self.gamma * apart) * apart)  # the factor 2 gamma is in `of_sum_slope`
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return t if self.degree == 1 else t**self.degree
@@ -355,8 +360,9 @@ class ANOVA(Columnwise, Wide):
 class Spline(NonNegative, Columnwise):
     """prod_j 1 + x y + x y min(x, y) - (x + y) min(x, y)^2 / 2 + min(x, y)^3 / 3, for rows without negative numbers.
 
-    Positive definite there: the linear spline with an infinite number of knots.  Gunn (1998), Support vector machines
-    for classification and regression.  kernlab's splinedot.  Its size is that of the columns: bring them to [0, 1].
+    Positive definite on such rows: it is the linear spline with an infinite number of knots.  Gunn (1998), Support
+    vector machines for classification and regression.  It equals kernlab's splinedot.  Its values grow with those of
+    the columns, so scale the columns to [0, 1].
     """
 
     name = "spline"
@@ -371,7 +377,8 @@ class Spline(NonNegative, Columnwise):
         return _joined(np.multiply, lambda xp, x, s: xp.maximum(*_branches(x, s)), rows, points)
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
-        # x + x s - s^2 / 2 where s < x, and x + x^2 / 2 where s > x, which is less by max(x - s, 0)^2 / 2
+        # The derivative of a factor is x + x s - s^2 / 2 for s < x, and x + x^2 / 2 for s > x.  Both are
+        # x + x^2 / 2 - max(x - s, 0)^2 / 2.
         level = ROOT_OF_HALF * s
         over = ops.maximum(ROOT_OF_HALF * x, level) - level
         return ((x + 0.5 * x * x) - over * over) / ops.maximum(*_branches(x, s))
@@ -387,10 +394,10 @@ class Spline(NonNegative, Columnwise):
 
 
 def _branches(x: Any, s: Any) -> tuple[Any, Any]:
-    """The factor of the spline kernel for s < x and that for s > x, of which the larger (by |x - s|^3 / 6) is the
-    value.
+    """The formulas for a factor of the spline kernel that hold for s < x and for s > x.
 
-    Each is linear in one of the numbers, so that blocks of x and s take a product and a sum.
+    The valid one is the larger, by |x - s|^3 / 6.  Each formula is linear in x or in s, so a block of x and s takes one
+    product and one sum.
     """
     below = (1.0 - s * s * s * (1 / 6)) + x * (s + 0.5 * s * s)
     above = (1.0 - x * x * x * (1 / 6)) + s * (x + 0.5 * x * x)
@@ -399,7 +406,7 @@ def _branches(x: Any, s: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Laplacian(Stationary):
-    """exp(-gamma |x - y|_1)."""
+    """exp(-gamma |x - y|_1), with the sum of absolute differences |x - y|_1."""
 
     name = "laplacian"
     metric = "manhattan"
@@ -435,9 +442,10 @@ class Laplacian(Stationary):
         return self.slopes(rows, points, cross_gram, weights)[0]
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its maximum, and a move to either side loses gamma k
+        # dk/ds = gamma sign(x - s) k.  Where x = s, the kernel has its maximum in this column: per unit of length, a
+        # move to either side loses gamma k.
         pull = weights * cross_gram
-        if rows is points:  # k(s, s) is one wherever s moves, so the kink of a point at itself does not count
+        if rows is points:  # k(s, s) stays one when s moves, so a point has no kink at its own value
             pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
         above, ties = sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]
@@ -455,7 +463,7 @@ class Laplacian(Stationary):
 
 @direct_broadcasts()
 def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-    """sum_n pull_nj over the rows above point j, feature by feature, and over those equal to it; (m, d) both."""
+    """sum_n pull_nj over the rows above point j, and over the rows equal to it, for each column; both (m, d)."""
     xp = namespace(points)
     above, ties = xp.zeros_like(points), xp.zeros_like(points)
     if is_numpy(points):
@@ -464,7 +472,7 @@ def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
             here, weights = points[part, :, None], pull[part, :, None]
             above[part] = ((rows > here).astype(pull.dtype) @ weights)[:, :, 0]
             level = rows == here
-            if np.count_nonzero(level):  # almost never for points that have been moved
+            if np.count_nonzero(level):  # almost never happens for points that have been moved
                 ties[part] = (level.astype(pull.dtype) @ weights)[:, :, 0]
         return above, ties
     for j in range(points.shape[0]):

@@ -1,12 +1,12 @@
-"""Kernels from distances: minus a distance is conditionally positive definite, and definite relative to one row.
+"""Kernels from distances: the negative of a distance, taken relative to one row, is positive semi-definite.
 
-For a distance d of negative type (Schoenberg 1938: |x - y|^p with 0 < p <= 2, sums of absolute differences, the
-chi-square distance, and many edit distances nearly)
+If a distance d is of negative type,
 
     k(x, y) = (d(x, x0) + d(x0, y) - d(x, y)) / 2
 
-is positive semi-definite, whichever row x0 is.  Centring removes x0 again: centred kernel PCA of k is that of -d / 2,
-which is classical scaling of the distances.
+is positive semi-definite, whichever row x0 is.  Distances of negative type are |x - y|^p with 0 < p <= 2, sums of
+absolute differences, and the chi-square distance (Schoenberg 1938); many edit distances nearly are.  Centring removes
+x0 again: centred kernel PCA of k is that of -d / 2, which is classical scaling of the distances.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .objects import shown
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
-# the largest power for which a distance is of negative type
+# The largest power for which a distance is of negative type.
 LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}
 
 
@@ -38,7 +38,7 @@ class FromDistance(Kernel):
     origin: tuple[float, ...] | None = field(default=None, repr=False)  # x0, a row that `settled` chooses
     name = "distance"
     metric = "manhattan"
-    needs_double = True  # a small power magnifies the rounding of a distance
+    needs_double = True  # taking a small power magnifies the rounding of a distance
     not_exported = "a kernel of distances is not known outside of Python"
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class FromDistance(Kernel):
         return self.origin is not None
 
     def settled(self, seen: Seen) -> Kernel:
-        """Choose as x0 the row nearest to the median of the columns, which is far from no row."""
+        """Choose x0: the row nearest to the median of the columns, so that it lies in the middle of the rows."""
         rows = to_numpy(dense(seen.rows)).astype(np.float64)
         if callable(self.distance):
             _check_distance(self.distance, dense(seen.rows)[:4, :])
@@ -108,7 +108,7 @@ class FromDistance(Kernel):
         return weighted_rows(pull, rows) - namespace(pull).sum(pull, axis=0)[:, None] * points
 
     def _pull(self, lengths: Array) -> Array:
-        """p |v|^(p - 2), and zero for a row that coincides with a point, where the distance may have a kink."""
+        """p |v|^(p - 2), or zero for a row that coincides with a point: the distance may have a kink there."""
         xp = namespace(lengths)
         apart = lengths > ROUNDING[8] ** 0.5 * xp.max(lengths)
         return xp.where(apart, self.power * xp.where(apart, lengths, xp.ones_like(lengths)) ** (self.power - 2), 0.0)
@@ -146,9 +146,10 @@ def _called(function: Callable[..., Any], rows: Array, points: Array) -> Array:
 
 
 def _check_distance(function: Callable[..., Any], few: Array) -> None:
-    """Refuse a function that is no distance on a few rows: of a row from itself, or by the order of a pair."""
+    """Raise an error if, on a few rows, the function is not symmetric or a row's distance from itself is not zero."""
     block = to_numpy(_called(function, few, few))
-    rounding = ROUNDING[4] ** 0.5 * block.max(initial=0.0)  # of a root, as a Euclidean distance is
+    # The square root of float32's rounding, because a distance may be a square root, like the Euclidean one.
+    rounding = ROUNDING[4] ** 0.5 * block.max(initial=0.0)
     off = np.argwhere(np.abs(block - block.T) > rounding)
     if len(off):
         i, j = off[0]
@@ -162,16 +163,17 @@ def _check_distance(function: Callable[..., Any], few: Array) -> None:
 def from_distance(distance: Any, power: float = 1.0) -> Kernel:
     """The kernel of a distance: minus the distance, made positive semi-definite by taking it relative to one row.
 
-    ``-d`` alone is only *conditionally* positive definite, which is enough for centred kernel PCA: its components are
+    ``-d`` alone is only *conditionally* positive definite, which is enough for centred kernel PCA: the components are
     those of classical scaling.  Without centring (``center=False``) they depend on the reference row.
 
     Parameters
     ----------
     distance : "euclidean", "manhattan", "chi2" or callable
-        A callable is ``d(X, Y) -> (n, m)``.  Nobody knows whether it is of negative type: where its gram is indefinite
-        a fit says so, and how much of it was dropped.
+        A callable is ``d(X, Y) -> (n, m)``.  It may or may not be of negative type: if its gram is indefinite, a fit
+        warns, and reports how much of the gram was dropped.
     power : float, default=1.0
-        Of the distance.  Definite for the Euclidean distance up to 2, a linear kernel, and for the others up to 1.
+        The power that the distance is raised to.  The kernel is positive semi-definite for powers up to 2 of the
+        Euclidean distance (2 gives the linear kernel), and up to 1 of the other distances.
 
     Returns
     -------

@@ -1,12 +1,12 @@
 """Kernels of rows that are not vectors: strings, lists of tokens, graphs, trees, series of different lengths.
 
-Such rows are an array (n, 1) of Python objects that only the kernel looks into.  Nothing adds, scales or averages
-them, so points are always rows.  That rows are objects is declared by the kernel, and never guessed from X:
+Such rows are an array (n, 1) of Python objects that only the kernel looks into.  Objects cannot be added, scaled or
+averaged, so points are always rows.  The kernel declares that rows are objects; this is never guessed from X:
 
     SparseKernelPCA(kernel=of_objects(f)).fit(["a list", "of objects"])
 
-A kernel of our own has two methods: `prepared`, which computes what depends on one object alone, and `between`, the
-values of all pairs of prepared objects.
+The kernels of this library have two methods: `prepared` computes whatever depends on one object alone, and `between`
+computes the values of all pairs of prepared objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from ..arrays import Array
 from .base import CrossGram, Kernel, check_real
 
-# Fewer pairs than this are computed in this process: handing them to others would take as long.
+# Fewer pairs than this are computed in this process, because sending them to other processes would take as long.
 PAIRS_FOR_PROCESSES = 256
 
 
@@ -40,7 +40,7 @@ class ObjectKernel(Kernel):
     not_exported = "a kernel of objects is code"
 
     def prepared(self, objects: list[Any]) -> Any:
-        """What the kernel needs of each object, computed once for all of its pairs."""
+        """For each object, whatever the kernel needs to know of it, computed once for all pairs with it."""
         return objects
 
     @abstractmethod
@@ -48,16 +48,16 @@ class ObjectKernel(Kernel):
         """k of all pairs of prepared objects, (n, m)."""
 
     def lengths(self, objects: list[Any]) -> np.ndarray:
-        """k(x, x) of objects, (n,)."""
+        """k(x, x) for each object, (n,)."""
         each = (self.prepared([one]) for one in objects)
         return np.array([self.between(one, one)[0, 0] for one in each], dtype=np.float64)
 
     def fault(self, one: Any) -> str | None:
-        """Why the kernel has no values for an object; None if it has."""
+        """The reason why the kernel has no values for an object; None if it has values."""
         return None
 
     def check(self, objects: Sequence[Any]) -> None:
-        """Refuse objects for which the kernel has no values; the error names the row."""
+        """Raise an error if the kernel has no values for one of the objects; the error names the row."""
         for number, one in enumerate(objects):
             if (fault := self.fault(one)) is not None:
                 raise ValueError(f"row {number} is {shown(one)}: {fault}")
@@ -85,13 +85,13 @@ class ObjectKernel(Kernel):
 
 
 def check_count(kernel: str, name: str, value: Any, least: int = 1) -> None:
-    """Refuse a parameter of a kernel that is no whole number, or too small."""
+    """Raise an error for a kernel parameter that is not a whole number, or is too small."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}={value!r} of {kernel} must be a whole number, at least {least}")
 
 
 def check_positive(kernel: str, name: str, value: Any, most: float = math.inf) -> None:
-    """Refuse a parameter of a kernel that is no positive number, or too large."""
+    """Raise an error for a kernel parameter that is not a positive number, or is too large."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= most or math.isinf(value):
         limit = "" if math.isinf(most) else f", at most {most:g}"
         raise ValueError(f"{name}={value!r} of {kernel} must be a positive number{limit}")
@@ -104,7 +104,7 @@ def objects_of(rows: Array) -> list[Any]:
 
 
 def shown(one: Any) -> str:
-    """An object as it is shown in error messages: of a row, its first six numbers."""
+    """An object as text for an error message; of a row of numbers, only the first six."""
     return reprlib.repr(one.tolist() if isinstance(one, np.ndarray) else one)
 
 
@@ -125,7 +125,7 @@ def checked_values(block: Any, left: list[Any], right: list[Any]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FunctionOfObjects(ObjectKernel):
-    """A user's function of two objects, or of two lists of objects; made by `of_objects`."""
+    """The kernel that `of_objects` makes of a user's function of two objects, or of two lists of objects."""
 
     function: Callable[[Any, Any], Any]
     blocks: bool = False
@@ -139,7 +139,7 @@ class FunctionOfObjects(ObjectKernel):
             return self.function(left, right)
         if self.n_processes == 1 or len(left) * len(right) < PAIRS_FOR_PROCESSES:
             return values_of_pairs(self.function, left, right)
-        from sklearn.utils.parallel import Parallel, delayed  # joblib's, with scikit-learn's settings
+        from sklearn.utils.parallel import Parallel, delayed  # joblib's classes, with scikit-learn's settings
 
         parts = np.array_split(np.arange(len(left)), min(4 * self.n_processes, len(left)))
         found = Parallel(n_jobs=self.n_processes)(
@@ -163,7 +163,7 @@ class FunctionOfObjects(ObjectKernel):
 
 
 def values_of_pairs(function: Callable[[Any, Any], Any], left: list[Any], right: list[Any]) -> np.ndarray:
-    """The function of every pair; an error names the pair."""
+    """The function's value for every pair; if there is none, the error names the pair."""
     block = np.empty((len(left), len(right)))
     for i, x in enumerate(left):
         for j, y in enumerate(right):
@@ -186,10 +186,10 @@ def of_objects(
     definite: bool | None = None,
     n_processes: int = 1,
 ) -> FunctionOfObjects:
-    """A kernel of rows that are objects, from a function of yours.
+    """A kernel of rows that are Python objects, from a function of yours.
 
-    Its values are what a fit costs: each is computed once, `n_evaluations_` counts them, and `max_evaluations` bounds
-    them.  A new object costs as many values as the model has support points.
+    Computing the kernel's values is the main cost of a fit.  Each is computed once, `n_evaluations_` counts them, and
+    `max_evaluations` limits them.  Scoring a new object takes one value for each support point.
 
     Parameters
     ----------
@@ -198,14 +198,14 @@ def of_objects(
     blocks : bool, default=False
         Whether the function takes two lists of objects.
     diagonal : callable or float, optional
-        k(x, x), if it is cheaper than a value: ``d(list) -> (n,)``, or one number for all objects.  A fit compares it
-        with the function on a few objects.
+        k(x, x), if it is cheaper than calling the function: ``d(list) -> (n,)``, or one number for all objects.  A fit
+        checks it against the function on a few objects.
     definite : bool, optional
-        Whether the kernel is known to be positive semi-definite (True) or not to be (False).  Without it a fit looks
-        at the gram of a sample.
+        True if the kernel is known to be positive semi-definite, False if it is known not to be.  By default a fit
+        finds out from the gram of a sample.
     n_processes : int, default=1
-        Processes that compute pairs, for a function that holds the interpreter's lock.  The function and the objects
-        must be picklable.
+        Number of processes that compute pairs, for a function that holds the interpreter's lock.  The function and the
+        objects must be picklable.
 
     Returns
     -------

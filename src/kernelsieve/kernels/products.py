@@ -14,12 +14,12 @@ import scipy.sparse
 from ..arrays import Array, as_float64, namespace, row_dot
 from .base import CrossGram, Kernel, Wide, inner_products, transposed, weighted_rows
 
-# scikit-learn's cosine kernel takes rows for zero that are shorter than ten times the rounding of float32
+# scikit-learn's cosine kernel may treat a row as zero if it is shorter than ten times the rounding of float32.
 SHORT_ROW = 1e-5
 
 
 class InnerProduct(Kernel):
-    """A function of x'y: for points in a subspace only the part of a row in the subspace counts."""
+    """A function of x'y: for points in a subspace, it depends only on the part of a row in the subspace."""
 
     differentiable = True
     isotropic = True
@@ -30,7 +30,7 @@ class InnerProduct(Kernel):
 
 
 def check_number(kernel: Kernel, name: str, least: float = -sys.float_info.max) -> None:
-    """Refuse a parameter of a kernel that is no finite number, or too small."""
+    """Raise an error for a kernel parameter that is not a finite number, or is too small."""
     value = getattr(kernel, name)
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) < np.inf:
         limit = "" if least < 0 else f", at least {least:g}"
@@ -63,7 +63,7 @@ class AffineProduct(InnerProduct, Wide):
 
     @abstractmethod
     def _slope(self, products: Array) -> Array:
-        """Its derivative in t."""
+        """The kernel's derivative in t = gamma x'y + coef0."""
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
@@ -99,8 +99,7 @@ class Polynomial(AffineProduct):
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
-        """Products and sums of positive semi-definite kernels are positive semi-definite: whole degrees, and coef0 >=
-        0."""
+        """True for whole degrees and coef0 >= 0: then the kernel is a sum of products of x'y and constants."""
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
     def _of(self, products: Array) -> Array:
@@ -124,7 +123,7 @@ class Polynomial(AffineProduct):
 
 
 def _power(base: Array, exponent: float) -> Array:
-    """base^exponent; by products for small whole exponents, for which pow() is slow."""
+    """base^exponent; small whole exponents are computed by repeated products, which are faster than pow()."""
     if exponent != int(exponent) or not 0 <= exponent <= 8:
         return base**exponent
     if exponent == 0:
@@ -138,7 +137,7 @@ def _power(base: Array, exponent: float) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Linear(InnerProduct):
-    """x'y."""
+    """x'y, the kernel of linear PCA."""
 
     name = "linear"
     linear_in_rows = True
@@ -180,7 +179,8 @@ class Sigmoid(AffineProduct):
 
     name = "sigmoid"
     definite = False
-    needs_double = True  # products of far rows nearly orthogonal to a point cancel, and tanh keeps the error
+    # The product of a long row with a point nearly orthogonal to it has a large rounding error, which tanh preserves.
+    needs_double = True
 
     def _of(self, products: Array) -> Array:
         return namespace(products).tanh(products)
@@ -258,7 +258,7 @@ class Cosine(InnerProduct):
 
 
 def unit_length(rows: Array) -> float:
-    """The gamma with which rows have length one on average."""
+    """The factor that scales rows to a mean square length of one."""
     mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
     return mean_square**-0.5 if mean_square > 0 else 1.0
 

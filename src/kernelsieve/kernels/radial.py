@@ -1,4 +1,4 @@
-"""Kernels of the Euclidean distance alone: k(x, y) = f(t) with t = gamma |x - y|^2, f(0) = 1.
+"""Kernels that depend on the Euclidean distance alone: k(x, y) = f(t) with t = gamma |x - y|^2, f(0) = 1.
 
 With  q = -f'/f  the derivative in a point is that of a Gaussian whose values are multiplied by q,
 
@@ -10,8 +10,8 @@ Distances are computed so that they stay accurate far from the origin.
     RBF                  exp(-t)
     Matern               polynomial of r times exp(-r), r = 2 sqrt(nu t); smoother for larger nu
     RationalQuadratic    (1 + t / alpha)^-alpha       falls as a power, so that even far rows are slightly similar
-    Cauchy               1 / (1 + 2 t)                the same
-    Bessel               a power of J_order(r) / r^order, r = sqrt(2 t)
+    Cauchy               1 / (1 + 2 t)                falls as a power, too
+    Bessel               (J_order(r) / r^order)^degree up to a factor, r = sqrt(2 t)
 """
 
 from __future__ import annotations
@@ -55,22 +55,23 @@ from .base import (
     with_norms,
 )
 
-# Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
-# multiple of the dtype's own rounding.
+# Rows and points are shifted to an origin among the points if the rounding error of |x|^2 + |s|^2 - 2 x's would
+# otherwise exceed this multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
-# gamma |x|^2, by the bytes of a number, above which the rounding of |x|^2 + |s|^2 - 2 x's exceeds 1e-4 of a squared
-# width in float32, 1e-7 in float64: distances of such rows are computed from differences.
+# A row is far if its gamma |x|^2 is above this number (for 4 and 8 bytes a number).  The rounding of
+# |x|^2 + |s|^2 - 2 x's then exceeds 1e-4 of a squared width in float32, 1e-7 in float64, so distances of far rows are
+# computed from differences.
 FAR = {4: 1e3, 8: 1e8}
-# t is kept between these: exp(-1e30) is zero, and float32 can represent 1e30. In exported programs infinity times zero
-# would be NaN, and a square root has no derivative at zero.
+# t is kept between these limits: in exported programs, infinity times zero would be NaN, and a square root has no
+# derivative at zero.  exp(-1e30) is zero, and float32 can represent 1e30.
 NEAREST, FARTHEST = 1e-30, 1e30
-# gamma |s|^2 of points, by the bytes of a number, above which products with them overflow.
+# If gamma |s|^2 of a point is above this number (for 4 and 8 bytes a number), products with the point overflow.
 OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
 @dataclass(frozen=True, repr=False)
 class Radial(Stationary):
-    """f(gamma |x - y|^2)."""
+    """f(gamma |x - y|^2), for a function f that each kernel defines."""
 
     isotropic = True
     in_row_space = True
@@ -102,7 +103,7 @@ class Radial(Stationary):
         return self.of_square(namespace(block), -block)
 
     def bind_exponents(self, points: Array) -> CrossGram:
-        """The map rows -> -gamma |x - s|^2, a new block that is never above zero nor below -FARTHEST."""
+        """The map from rows to a block of -gamma |x - s|^2, whose values are at most zero."""
         shift = self._shift(points)
         if shift is not None:
             points = dense(points) - shift
@@ -122,7 +123,7 @@ class Radial(Stationary):
             # Every call on a block hands the interpreter from one thread to another, so few calls are best.
             if shift is not None:
                 rows = dense(rows) - shift
-            # happens only for far rows, whose values are computed again
+            # only far rows overflow, and their values are computed again below
             with np.errstate(over="ignore", invalid="ignore"):
                 if extended and is_numpy(rows):
                     left = with_norms(rows)
@@ -140,7 +141,7 @@ class Radial(Stationary):
         return exponents
 
     def _exponents(self, rows: Array, points: Array) -> np.ndarray:
-        """-gamma |x - s|^2 from the differences themselves, bounded below by what float32 can represent."""
+        """-gamma |x - s|^2 computed from the differences x - s, and at least -FARTHEST."""
         with np.errstate(over="ignore"):
             squares = cdist(dense(rows), dense(points), "sqeuclidean")
             return -np.minimum(self.gamma * squares, FARTHEST).astype(rows.dtype, copy=False)
@@ -156,12 +157,15 @@ class Radial(Stationary):
         return lambda rows: self._of_exponents(exponents(rows))
 
     def _bind_on_device(self, points: Array, shift: Array | None, *, near: bool = False) -> CrossGram:
-        """On a device a product with two more columns is cheaper than two passes over the block."""
+        """`bind_exponents` on a device; points that are `near` the rows are not checked.
+
+        Norms are added by two more columns of the product, which is cheaper than two more passes over the block.
+        """
         xp = namespace(points)
         ones = xp.ones_like(points[:, :1])
         norms = row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
-        # a row can be near a far point only if it is far out itself, so only the points need checking
+        # Only points are checked: a far row loses digits only if a point is near it, and such a point is far itself.
         limit = FAR[xp.finfo(points.dtype).bits // 8] / self.gamma if self.gamma else np.inf
         any_far = not near and float(xp.max(norms)) > limit
         far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if any_far else []
@@ -179,11 +183,11 @@ class Radial(Stationary):
         return exponents
 
     def _shift(self, points: Array) -> Array | None:
-        """The points' own origin if the distances would otherwise cancel, otherwise None.
+        """The origin to shift rows and points to, if their distances would lose digits to cancellation; else None.
 
-        Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
+        Sparse rows that are all far from zero have few zeros, so they are shifted as dense blocks.
         """
-        if not scipy.sparse.issparse(points):  # the origin is no further out than the mean, which is faster to compute
+        if not scipy.sparse.issparse(points):  # the mean is faster to compute, and no nearer to zero than the origin
             mean = namespace(points).mean(points, axis=0)
             if self.gamma * inner(mean, mean) <= MAX_CANCELLATION:
                 return None
@@ -191,9 +195,9 @@ class Radial(Stationary):
         return origin if self.gamma * inner(origin, origin) > MAX_CANCELLATION else None
 
     def attraction(self, rows: Array, points: Array, cross_gram: Array) -> Array:
-        """q k, (n, m), of a cross-gram that may be scaled."""
+        """q k, (n, m), for a cross-gram of values k that may be scaled."""
         t = -self.bind_exponents(points)(rows)
-        if rows is points:  # the square root would magnify the rounding at distance zero
+        if rows is points:  # set t(s, s) to exactly zero, because a square root in q would magnify its rounding
             t = t * (1 - identity_like(t))
         return cross_gram * self.ratio(namespace(t), t)
 
@@ -206,7 +210,7 @@ class Radial(Stationary):
         return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
 
     def gradients(self, rows: Array, points: Array, cross_gram: Array, coef: Array) -> Array:
-        # in one product: 2 gamma (sum_i A_ik q k(x, s_i) s_i - (sum_i A_ik q k(x, s_i)) x)
+        # 2 gamma (sum_i A_ik q k(x, s_i) s_i - (sum_i A_ik q k(x, s_i)) x), with the first sum as one matrix product
         pull = self.attraction(rows, points, cross_gram)
         pulls = (coef[:, :, None] * dense(points)[:, None, :]).reshape((coef.shape[0], -1))
         gradient = (pull @ pulls).reshape((rows.shape[0], coef.shape[1], rows.shape[1]))
@@ -225,15 +229,17 @@ class Radial(Stationary):
         return self.of_square(ops, ops.minimum(ops.maximum(t, NEAREST), FARTHEST))
 
 
-# gamma |x|^2 above which scikit-learn's distances, computed as |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more.
+# If gamma |x|^2 exceeds this, scikit-learn's distances, computed as |x|^2 + |s|^2 - 2 x's, are off by at least 1e-9 of
+# a width.
 LOST_BY_SKLEARN = 1e6
 
 
 @dataclass(frozen=True, repr=False)
 class RBF(Radial):
-    """exp(-gamma |x - y|^2), the Gaussian: the only kernel that factorises over coordinates in any rotation.
+    """exp(-gamma |x - y|^2), the Gaussian.
 
-    So for points in a subspace the part of a row outside it is a single factor, and points can be lifted out of it.
+    It is a product over coordinates, in any orthonormal basis.  So for points in a subspace, the part of a row outside
+    the subspace contributes a single factor, and the gradient outside the subspace is known.
     """
 
     name = "rbf"
@@ -264,7 +270,7 @@ class RBF(Radial):
         norms, mean = self.gamma * row_dot(rows, rows), xp.mean(rows, axis=0)
         if not (float(xp.max(norms)) <= FAR[itemsize(rows)] and self.gamma * inner(mean, mean) <= MAX_CANCELLATION):
             return FixedRows(self, rows, row_scale)
-        with np.errstate(divide="ignore"):  # log 0: such a row is similar to no point
+        with np.errstate(divide="ignore"):  # a row with c = 0 has log c = -inf: it is similar to no point
             exponents = -norms if row_scale is None else xp.log(row_scale) - norms
         extended = xp.concat([rows, xp.ones_like(rows[:, :1]), exponents[:, None]], axis=1)
         return NearRows(self, rows, row_scale, self.gamma, extended)
@@ -278,10 +284,13 @@ class RBF(Radial):
 
 @dataclass(frozen=True)
 class NearRows(FixedRows):
-    """Rows near the origin under a Gaussian, with everything that depends only on them precomputed: a row with factor
-    c has
+    """Rows near the origin under a Gaussian, with everything that depends only on them computed once.
 
-    c k(x, s) = exp( (x, 1, log c - gamma |x|^2)' (2 gamma s, -gamma |s|^2, 1) )
+    For a row x with the factor c,
+
+        c k(x, s) = exp( (x, 1, log c - gamma |x|^2)' (2 gamma s, -gamma |s|^2, 1) )
+
+    and `extended` holds the first of these two vectors for every row.
     """
 
     gamma: float
@@ -300,14 +309,15 @@ class NearRows(FixedRows):
 
 @dataclass(frozen=True, repr=False)
 class RationalQuadratic(Radial):
-    """(1 + |x - y|^2 / (2 alpha width^2))^-alpha: a mixture of Gaussians, of the more widths the smaller alpha is.
+    """(1 + |x - y|^2 / (2 alpha width^2))^-alpha: a mixture of Gaussians of different widths.
 
     Positive definite on all rows.  Rasmussen & Williams (2006), Gaussian processes for machine learning, section 4.2.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Above zero; the larger, the nearer to a Gaussian.
+        Above zero.  The smaller alpha, the more the widths of the mixture differ; for large alpha the kernel is nearly
+        a Gaussian.
     width : float, sequence of floats, "median" or "median per column", optional
         The length scale; the median distance of rows by default.
     gamma : float, "median" or "scale", optional
@@ -336,12 +346,13 @@ class RationalQuadratic(Radial):
 class Cauchy(Radial):
     """1 / (1 + |x - y|^2 / width^2).
 
-    Positive definite on all rows: it is the Laplace transform of a measure at |x - y|^2 (Schoenberg 1938).
+    Positive definite on all rows, because it is a function of |x - y|^2 that is the Laplace transform of a positive
+    measure (Schoenberg 1938).
 
     Parameters
     ----------
     width : float, sequence of floats, "median" or "median per column", optional
-        The distance at which rows are half alike; the median distance of rows by default.
+        The distance at which the kernel has the value 1/2; the median distance of rows by default.
     gamma : float, "median" or "scale", optional
         1 / (2 width^2), instead of the width.
     """
@@ -375,7 +386,7 @@ class Matern(Radial):
     Parameters
     ----------
     nu : 0.5, 1.5 or 2.5, default=1.5
-        0.5 is exp(-|x - y| / width), with the Euclidean distance: kernlab's laplacedot.
+        The smoothness; 0.5 gives exp(-|x - y| / width) with the Euclidean distance, which is kernlab's laplacedot.
     width : float, sequence of floats, "median" or "median per column", optional
         The length scale; the median distance of rows by default.
     gamma : float, "median" or "scale", optional
@@ -412,14 +423,15 @@ class Matern(Radial):
 
     def ratio(self, ops: Any, t: Any) -> Any:
         r = self._radius(ops, t)
-        if self.nu == 0.5:  # a row that coincides with a point does not pull it
+        if self.nu == 0.5:  # the kernel has a kink at t = 0, where q is set to zero
             return ops.where(t > NEAREST, 1.0 / ops.maximum(r, ops.full_like(r, NEAREST**0.5)), 0.0 * r)
         if self.nu == 1.5:
             return 3.0 / (1.0 + r)
         return 5 / 3 * (1.0 + r) / (1.0 + r * (1.0 + r * (1 / 3)))
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        return None if self.nu == 0.5 else super().tangents(points, gram)  # features for nu = 1/2 have no derivative
+        # for nu = 1/2 the features have no derivative
+        return None if self.nu == 0.5 else super().tangents(points, gram)
 
     def log_of_square(self, t: np.ndarray) -> np.ndarray:
         r = self._radius(np, t)
@@ -427,14 +439,15 @@ class Matern(Radial):
         return np.log1p(polynomial) - r
 
 
-# t below which g_1 - g_0 loses digits, and g_2 = sum_k (-t / 2)^k / (k! 3 4 ... (k + 2)), to rounding there.
+# Below this t, the difference g_1 - g_0 in `_base` loses digits.  There g_2 is computed from the first ten terms of its
+# series, sum_k (-t / 2)^k / (k! 3 4 ... (k + 2)), which are enough for full precision.
 CANCELLING = 0.5
 SERIES = [(-0.5) ** k * 2 / (factorial(k) * factorial(k + 2)) for k in range(10)]
 
 
 @dataclass(frozen=True, repr=False)
 class Bessel(Radial):
-    """(Gamma(order + 1) 2^order J_order(r) / r^order)^degree with r = |x - y| / width; kernlab's besseldot.
+    """(Gamma(order + 1) 2^order J_order(r) / r^order)^degree with r = |x - y| / width, which is kernlab's besseldot.
 
     Positive definite on rows of up to 2 order + 2 columns, because J_order(r) / r^order is then the Fourier transform
     of a measure on the sphere; for more columns this is not guaranteed.  Karatzoglou, Smola, Hornik & Zeileis
@@ -443,10 +456,11 @@ class Bessel(Radial):
     Parameters
     ----------
     order : int, default=1
-        Of the Bessel function of the first kind.
+        The order of the Bessel function of the first kind.
     degree : int, default=1
+        The power that the function is raised to.
     width : float, sequence of floats, "median" or "median per column", optional
-        1 / sigma of kernlab; the median distance of rows by default.
+        The width, which is 1 / sigma of kernlab; the median distance of rows by default.
     gamma : float, "median" or "scale", optional
         1 / (2 width^2), instead of the width.
     """
@@ -472,16 +486,18 @@ class Bessel(Radial):
         raise TypeError("the Bessel kernel crosses zero, where a ratio to it is infinite")
 
     def attraction(self, rows: Array, points: Array, cross_gram: Array) -> Array:
-        # -df/dt for f = g^degree and g = 0F1(order + 1, -t / 2), with g' = -0F1(order + 2, -t / 2) / (2 order + 2)
+        # q k is computed as -df/dt, because q itself is infinite where the kernel is zero.  Here f = g^degree and
+        # g = 0F1(order + 1, -t / 2), so g' = -0F1(order + 2, -t / 2) / (2 order + 2).
         t = -self.bind_exponents(points)(rows)
         slope = _base(t, self.order + 1) / (2 * self.order + 2)
         return like(self.degree * _base(t, self.order) ** (self.degree - 1) * slope, cross_gram)
 
 
 def _base(t: Array, order: int) -> np.ndarray:
-    """g = Gamma(order + 1) 2^order J_order(r) / r^order with r^2 = 2 t, as the hypergeometric function that it is.
+    """g_order = Gamma(order + 1) 2^order J_order(r) / r^order with r^2 = 2 t, which is 0F1(order + 1, -t / 2).
 
-    J_0 and J_1 cost a seventh of that function, and  g_2 = 8 (g_1 - g_0) / r^2  where that does not cancel.
+    Up to order 2 it is computed from J_0 and J_1, which cost a seventh of the hypergeometric function 0F1:
+    g_2 = 8 (g_1 - g_0) / r^2, where this difference does not lose digits.
     """
     t = to_numpy(t).astype(np.float64)
     if order > 2:

@@ -1,15 +1,17 @@
 """The kernels by name, and the only place that interprets an estimator's `kernel` parameter.
 
-scikit-learn's Gaussian-process kernels are converted to ours where possible, so that points move and models can be
+scikit-learn's Gaussian-process kernels are converted to ours where possible, so that points can be moved and models
 saved.
 
-    RBF, Matern (nu = 1/2, 3/2, 5/2, infinite), RationalQuadratic     of the same name; length_scale is the width
-    ConstantKernel, DotProduct                                        a number; a number and Linear
-    DotProduct ** p                                                   Polynomial
-    Sum, Product                                                      sums and products
+    RBF, Matern (nu = 1/2, 3/2, 5/2), RationalQuadratic     the kernel of the same name; its width is length_scale
+    Matern (nu infinite)                                    RBF
+    ConstantKernel                                          Constant
+    DotProduct                                              Linear plus a constant
+    DotProduct ** p                                         Polynomial
+    Sum, Product                                            sum and product
 
-All others (ExpSineSquared, PairwiseKernel, ...) are called, as any function is.  So is a sum with WhiteKernel, with a
-warning that its noise is not part of any component.
+All others (ExpSineSquared, PairwiseKernel, ...) are called like any function of the user.  A sum with WhiteKernel is
+called, too, and a warning says that its noise is not part of any component.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def kernel_of(given: Any) -> Kernel:
 
 
 def kernel_object(given: Any) -> Kernel | None:
-    """The kernel that is given as an object, ours or a scikit-learn one that we have; None for anything else."""
+    """The kernel that is given as an object, ours or an equivalent one of scikit-learn; None for anything else."""
     if isinstance(given, type) and issubclass(given, Kernel):
         raise TypeError(f"kernel={given.__name__} is a class: give an instance, {given.__name__}(...)")
     return given if isinstance(given, Kernel) else translated(given)
@@ -71,7 +73,7 @@ def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: flo
 
 
 def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
-    """The inverse of (kernel.name, kernel.params())."""
+    """The kernel whose name and `params()` these are."""
     if name not in KERNEL_TYPES:
         raise ValueError(f"unknown kernel {name!r}")
     return KERNEL_TYPES[name].from_params(params)
@@ -100,7 +102,7 @@ def translated(given: Any) -> Kernel | None:
 
 
 def warn_about_noise(given: Any) -> None:
-    """Warn that noise, which is only on the diagonal, is not a feature that a component could have."""
+    """Warn about a WhiteKernel: its noise is only in k(x, x), so no component contains it."""
     parts = given.get_params().values() if type(given).__module__ == MODULE else ()
     if any(type(part).__name__ == "WhiteKernel" for part in (given, *parts)):
         warn(

@@ -1,11 +1,12 @@
 """Kernels of sets, counts and categories: how much two rows share.
 
-    Tanimoto                  x'y / (|x|^2 + |y|^2 - x'y)                 smooth, of any rows
-    Jaccard                   sum_j min(x_j, y_j) / sum_j max(x_j, y_j)   the same on rows of 0 and 1
+    Tanimoto                  x'y / (|x|^2 + |y|^2 - x'y)                 smooth; for any rows
+    Jaccard                   sum_j min(x_j, y_j) / sum_j max(x_j, y_j)   equals Tanimoto on rows of 0 and 1
     HistogramIntersection     sum_j min(x_j, y_j)
     Hamming                   exp(-(number of columns that differ) / width)
 
-With the absolute differences, sum_j min(x_j, y_j) = (sum_j x_j + sum_j y_j - |x - y|_1) / 2, for sparse rows, too.
+Sums of minima are computed from absolute differences, also for sparse rows:
+sum_j min(x_j, y_j) = (sum_j x_j + sum_j y_j - |x - y|_1) / 2.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from .products import unit_length
 
 @dataclass(frozen=True, repr=False)
 class Tanimoto(Kernel):
-    """x'y / (|x|^2 + |y|^2 - x'y): for rows of 0 and 1 the share of ones that both have.  Two empty rows are alike.
+    """x'y / (|x|^2 + |y|^2 - x'y): for rows of 0 and 1, the ones that both have over the ones that either has.
 
-    Positive definite on all rows, because 1 / (|x|^2 + |y|^2) is and k is a power series in x'y / (|x|^2 + |y|^2).
+    Two rows of zeros have similarity one.  Positive definite on all rows, because 1 / (|x|^2 + |y|^2) is positive
+    definite and k is a power series in x'y / (|x|^2 + |y|^2) with positive coefficients.
     Ralaivola, Swamidass, Saigo & Baldi (2005), Graph kernels for chemical informatics.
 
     Examples
@@ -91,7 +93,7 @@ class Tanimoto(Kernel):
 
 
 def _quotient(above: Array, below: Array, otherwise: float = 1.0) -> Array:
-    """above / below, with a number in place of 0 / 0, which occurs if both rows are empty."""
+    """above / below, or `otherwise` in place of 0 / 0, which occurs if both rows are zero."""
     xp = namespace(below)
     if is_numpy(below) and below.min(initial=1.0) > 0:
         return above / below
@@ -111,7 +113,7 @@ class Overlap(NonNegative):
     metric = "manhattan"
 
     def _of(self, shared: Array, sizes: Array) -> Array:
-        """The kernel as a function of what two rows share, and the sum of their sizes."""
+        """The kernel, given sum_j min(x_j, y_j) and sum_j x_j + sum_j y_j for each pair of rows."""
         raise NotImplementedError
 
     def bind(self, points: Array) -> CrossGram:
@@ -126,10 +128,10 @@ class Overlap(NonNegative):
         return cross_gram
 
     def _pulled(self, rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-        """sum_n pull_nj d min(x_n, s_j), with half of the slope on a kink, and the loss from moving off the kink."""
+        """sum_n pull_nj d min(x_n, s_j)/ds_j, with the slope 1/2 on a kink, and the loss from moving off the kinks."""
         above, ties = sides(dense(rows), points, pull)
         ties = ties / 2
-        if rows is points:  # a point moves together with its own kink
+        if rows is points:  # a point has no kink at its own value, which moves with it
             return above + ties, ties - namespace(pull).sum(pull * identity_like(pull), axis=0)[:, None] / 2
         return above + ties, ties
 
@@ -140,7 +142,7 @@ class Overlap(NonNegative):
 def _row_sums(rows: Array) -> Array:
     if scipy.sparse.issparse(rows):
         return np.asarray(rows.sum(axis=1)).ravel()
-    return rows @ namespace(rows).ones_like(rows[0, :])  # faster than sums of short rows
+    return rows @ namespace(rows).ones_like(rows[0, :])  # for short rows, a product is faster than a sum
 
 
 def _least(ops: Any, x: Any, s: Any) -> Any:
@@ -151,7 +153,7 @@ def _least(ops: Any, x: Any, s: Any) -> Any:
 class HistogramIntersection(Overlap):
     """sum_j min(x_j, y_j), for rows without negative numbers: what two histograms have in common.
 
-    Positive definite there.  Swain & Ballard (1991), Color indexing; Barla, Odone & Verri (2003), Histogram
+    Positive definite on such rows.  Swain & Ballard (1991), Color indexing; Barla, Odone & Verri (2003), Histogram
     intersection kernel for image classification.
     """
 
@@ -184,10 +186,10 @@ class HistogramIntersection(Overlap):
 
 @dataclass(frozen=True, repr=False)
 class Jaccard(Overlap):
-    """sum_j min(x_j, y_j) / sum_j max(x_j, y_j), for sets (0 and 1), counts and shares.  Two empty rows are alike.
+    """sum_j min(x_j, y_j) / sum_j max(x_j, y_j), for sets (rows of 0 and 1), counts and shares.
 
-    Positive definite on rows without negative numbers.  Ralaivola, Swamidass, Saigo & Baldi (2005), Graph kernels for
-    chemical informatics, where it is the MinMax kernel.
+    Two rows of zeros have similarity one.  Positive definite on rows without negative numbers.  Ralaivola,
+    Swamidass, Saigo & Baldi (2005), Graph kernels for chemical informatics, where it is the MinMax kernel.
 
     Examples
     --------
@@ -211,7 +213,8 @@ class Jaccard(Overlap):
         return None
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        # with m what they share and t the sum of sizes, k = m / (t - m):  dk/ds = (1 + k) ((1 + k) dm/ds - k) / t
+        # with m = sum_j min(x_j, s_j) and t = sum_j x_j + sum_j s_j, k = m / (t - m) and
+        # dk/ds = (1 + k) ((1 + k) dm/ds - k) / t
         inside = self.within(dense(points))
         rows = inside if rows is points else rows
         sizes = _row_sums(rows)[:, None] + _row_sums(inside)
@@ -235,10 +238,11 @@ class Jaccard(Overlap):
 
 @dataclass(frozen=True, repr=False)
 class Hamming(Wide):
-    """exp(-(number of columns that differ) / width), for categories: any numbers that stand for them will do.
+    """exp(-(number of columns that differ) / width), for categories that are given as numbers.
 
-    Positive definite: a product of kernels of single columns, each 1 or exp(-1 / width).  It is the Gaussian of one-hot
-    columns.  Points are not moved in its columns.  Couto (2005), Kernel k-means for categorical data.
+    Only equality of the numbers matters.  Positive definite, because it is a product of kernels of single columns, each
+    1 or exp(-1 / width); it equals a Gaussian of one-hot columns.  Points are not moved in its columns.  Couto (2005),
+    Kernel k-means for categorical data.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """Kernels of strings, and of any sequences of hashable tokens.
 
-    Spectrum         k-mers that two strings share: inner product of their counts (Leslie, Eskin & Noble 2002)
-    Subsequence      subsequences of k letters that need not be neighbours, each weighted by decay^(length that it
-                     spans) in both strings (Lodhi et al. 2002)
-    Levenshtein      exp(-edits / width), edits the fewest insertions, deletions and substitutions; not positive
-                     semi-definite
+    Spectrum         inner product of the counts of k-mers (Leslie, Eskin & Noble 2002)
+    Subsequence      common subsequences of k letters, which need not be neighbours, each weighted by decay^(length that
+                     it spans) in both strings (Lodhi et al. 2002)
+    Levenshtein      exp(-edits / width), where edits is the smallest number of insertions, deletions and substitutions;
+                     not positive semi-definite
 
-The first two are normalised in feature space so that k(x, x) = 1: otherwise long strings would be similar because they
-are long.
+The first two are normalised so that k(x, x) = 1.  Otherwise long strings would be similar to all others merely because
+they are long.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import scipy.sparse
 
 from .objects import ObjectKernel, check_count, check_positive
 
-NO_TOKEN = -1  # the code that pads shorter sequences
-STEPS_AT_ONCE = 2**18  # pairs of tokens, or of steps, whose tables are filled together: 2 MB in float64
+NO_TOKEN = -1  # the code that shorter sequences are padded with
+STEPS_AT_ONCE = 2**18  # number of table entries (pairs of tokens or of steps) filled together: 2 MB in float64
 
 
 class SequenceKernel(ObjectKernel):
     """A kernel of strings, bytes and other sequences of tokens, with k(x, x) = 1."""
 
-    least_length = 1  # of a sequence
+    least_length = 1  # length of the shortest sequence that is accepted
 
     def fault(self, one: Any) -> str | None:
         if not isinstance(one, Sequence | np.ndarray):
@@ -45,15 +45,15 @@ class SequenceKernel(ObjectKernel):
 
 @dataclass(frozen=True)
 class Spectrum(SequenceKernel):
-    """Runs of `k` letters that two strings share: sum_w c_w(x) c_w(y), divided by the norms of the counts c.
+    """sum_w c_w(x) c_w(y) / (|c(x)| |c(y)|), where c_w(x) counts how often a run w of `k` letters occurs in x.
 
-    Positive semi-definite.  Leslie, Eskin & Noble (2002), The spectrum kernel.  Cost: O(|x| + |y|) a pair; a block of
+    Positive semi-definite.  Leslie, Eskin & Noble (2002), The spectrum kernel.  A pair costs O(|x| + |y|); a block of
     pairs is one product of sparse matrices of counts.
 
     Parameters
     ----------
     k : int, default=3
-        Letters, or tokens, of a run.
+        Number of letters, or tokens, in a run.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Spectrum(SequenceKernel):
 
 
 def cosines(left: list[Counter[Any]], right: list[Counter[Any]]) -> np.ndarray:
-    """Inner products of counts divided by their lengths, for all pairs."""
+    """The cosines between vectors of counts, for all pairs."""
     numbers: dict[Any, int] = {}
     for counts in right:
         for one in counts:
@@ -99,7 +99,7 @@ def _run(one: Any, start: int, k: int) -> Any:
 
 
 def _unit_counts(counts: list[Counter[Any]], numbers: dict[Any, int]) -> scipy.sparse.csr_array:
-    """Counts of the runs that have numbers, divided by the length of the vector of all counts."""
+    """Counts of the runs that are in `numbers`, divided by the length of the vector of all counts."""
     columns, values, ends = [], [], [0]
     for one in counts:
         scale = sum(n * n for n in one.values()) ** -0.5
@@ -114,17 +114,17 @@ def _unit_counts(counts: list[Counter[Any]], numbers: dict[Any, int]) -> scipy.s
 
 @dataclass(frozen=True)
 class Subsequence(SequenceKernel):
-    """Subsequences of `k` letters, gaps allowed: sum over common ones of decay^(span in x + span in y), normalised.
+    """The sum of decay^(span in x + span in y) over common subsequences of `k` letters, normalised to k(x, x) = 1.
 
-    Positive semi-definite.  Lodhi, Saunders, Shawe-Taylor, Cristianini & Watkins (2002), Text classification using
-    string kernels.  Cost: O(k |x| |y|) a pair.
+    Subsequences may have gaps.  Positive semi-definite.  Lodhi, Saunders, Shawe-Taylor, Cristianini & Watkins (2002),
+    Text classification using string kernels.  A pair costs O(k |x| |y|).
 
     Parameters
     ----------
     k : int, default=3
-        Letters, or tokens, of a subsequence.
+        Number of letters, or tokens, in a subsequence.
     decay : float, default=0.5
-        Factor for every letter that a subsequence spans, gaps included; between 0 and 1.
+        Factor for every letter that a subsequence spans, including gaps; above 0 and at most 1.
 
     Examples
     --------
@@ -159,9 +159,9 @@ class Subsequence(SequenceKernel):
         return values * np.array(scales)[:, None] * np.array(others)
 
     def _values(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Lodhi et al.'s recursion for all pairs of rows of x (k, a) and y (m, b), its inner loops as filters."""
+        """Lodhi et al.'s recursion for all pairs of rows of x (k, a) and y (m, b); filters replace its inner loops."""
         equal = (x[:, None, :, None] == y[:, None, :]).astype(np.float64)  # (k, m, a, b)
-        # ends[..., i, j]: common subsequences that end at x_i and y_j, each letter counted once with decay^2
+        # ends[..., i, j] is the weighted number of common subsequences that end at x_i and y_j.
         ends = self.decay**2 * equal
         for _ in range(self.k - 1):
             before = _decayed_sums(_decayed_sums(ends, self.decay, 2), self.decay, 3)
@@ -178,7 +178,7 @@ def _decayed_sums(values: np.ndarray, decay: float, axis: int) -> np.ndarray:
 
 
 def _codes(one: Any) -> np.ndarray:
-    """Tokens as numbers: equal tokens have equal numbers in all sequences."""
+    """The tokens of a sequence as numbers; equal tokens have equal numbers in all sequences."""
     if isinstance(one, str):
         return np.frombuffer(one.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
     if isinstance(one, bytes):
@@ -188,10 +188,11 @@ def _codes(one: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Levenshtein(SequenceKernel):
-    """exp(-edits / width), with the fewest insertions, deletions and substitutions that turn one string into the other.
+    """exp(-edits / width), where edits is the Levenshtein distance of two strings.
 
-    Not positive semi-definite: a fit keeps the positive part and says so.  Levenshtein (1966).  Cost: O(|x| |y|) a
-    pair.  For long strings, or very many, rapidfuzz is several times faster:
+    The distance is the smallest number of insertions, deletions and substitutions that turn one string into the other
+    (Levenshtein 1966).  The kernel is not positive semi-definite: a fit keeps the positive part and says so.  A pair
+    costs O(|x| |y|).  For long strings, or very many, rapidfuzz is several times faster:
     ``of_objects(lambda a, b: np.exp(cdist(a, b, scorer=Levenshtein.distance) / -width), blocks=True)``.
 
     Parameters
@@ -227,10 +228,10 @@ class Levenshtein(SequenceKernel):
 
 
 def _edits(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Edits between all pairs of rows of x (k, a) and y (m, b), of these lengths.
+    """Levenshtein distances of all rows of x (k, a) to all rows of y (m, b); `lengths` are those of y without padding.
 
-    In a row of Wagner & Fischer's (1974) table each insertion costs one for each place, so after subtracting the place
-    the row is a running minimum.
+    In a row of Wagner & Fischer's (1974) table, an insertion is one place to the right and costs one.  So the row minus
+    its places is a running minimum, which needs no loop.
     """
     places = np.arange(y.shape[1] + 1)
     row = np.broadcast_to(places, (x.shape[0], y.shape[0], len(places)))
@@ -254,10 +255,10 @@ def padded(sequences: Sequence[np.ndarray], value: float) -> np.ndarray:
 def by_length(
     left: Sequence[np.ndarray], right: np.ndarray, function: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """function(x (k, a), y (m, b)) -> (k, m) for all pairs, called with sequences of equal lengths, in limited
-    numbers.
+    """function(x (k, a), y (m, b)) -> (k, m) for all pairs; each call gets only x of equal length.
 
-    A table of a x b steps is filled for every pair; many tables are filled together.
+    The function fills a table of a x b entries for every pair.  The number of x in a call is limited so that the tables
+    have about STEPS_AT_ONCE entries together.
     """
     out = np.empty((len(left), right.shape[0]))
     lengths = np.array([len(one) for one in left])

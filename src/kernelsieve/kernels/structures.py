@@ -1,8 +1,8 @@
 """Kernels of time series, fingerprints and graphs.
 
-GlobalAlignment    all alignments of two series, weighted by how well they fit (Cuturi 2011)
+GlobalAlignment    sum over all alignments of two series, weighted by how well they fit (Cuturi 2011)
 Fingerprint        bits that two molecules share over the bits that either has (Tanimoto 1958; Ralaivola et al. 2005)
-WeisfeilerLehman   nodes whose neighbourhoods agree to a depth (Shervashidze et al. 2011)
+WeisfeilerLehman   nodes of two graphs whose neighbourhoods agree up to some depth (Shervashidze et al. 2011)
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from .strings import by_length, cosines, padded
 
 @dataclass(frozen=True)
 class GlobalAlignment(ObjectKernel):
-    """The sum over all alignments of two series of prod k(x_i, y_j), by its logarithm, normalised: k(x, x) = 1.
+    """The sum, over all alignments of two series x and y, of the product of local kernels of aligned steps.
 
-    With the local kernel k = g / (2 - g), g = exp(-|x_i - y_j|^2 / (2 width^2)), it is positive semi-definite.  Cuturi
-    (2011), Fast global alignment kernels.  Normalised values of long series are near zero for all but near copies:
-    the width is best several times the median step between series.  Cost: O(|x| |y|) a pair.
+    The sum is normalised so that the kernel of a series with itself is one.  With the local kernel g / (2 - g),
+    g = exp(-|x_i - y_j|^2 / (2 width^2)), it is positive semi-definite.  Cuturi (2011), Fast global alignment kernels.
+    Normalised values of long series are near zero unless the series are near copies: choose a width of several times
+    the median distance between steps of two series.  A pair costs O(|x| |y|).
 
     Parameters
     ----------
     width : float, default=1.0
-        Of the local kernel, in units of the series.
+        The width of the local kernel, in units of the series.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class GlobalAlignment(ObjectKernel):
         check_positive("GlobalAlignment", "width", self.width)
 
     def fault(self, one: Any) -> str | None:
-        if np.iscomplexobj(one):  # numpy would drop the imaginary part with a mere warning
+        if np.iscomplexobj(one):  # numpy would only warn and drop the imaginary part
             return "the global alignment kernel needs series of real numbers"
         try:
             series = np.asarray(one, dtype=np.float64)
@@ -80,10 +81,11 @@ class GlobalAlignment(ObjectKernel):
         return np.exp(found - (np.array(own)[:, None] + np.array(others)) / 2)
 
     def _log_values(self, x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """log of the sum over alignments, for all pairs of series x (k, a, d) and y (m, b, d), each with series of one
-        length.
+        """log of the sum over alignments, for all pairs of series x (k, a, d) and y (m, b, d).
 
-        M_ij = k_ij (M_i-1,j-1 + M_i-1,j + M_i,j-1)  along the diagonals i + j = n, whose elements are independent.
+        The series in x have the length a; those in y have these `lengths` and are padded to the length b.  The
+        recursion M_ij = k_ij (M_i-1,j-1 + M_i-1,j + M_i,j-1) goes along the diagonals i + j = n, because the elements
+        of a diagonal do not depend on each other.
         """
         (k, a, d), (m, b, _) = x.shape, y.shape
         squares = np.zeros((a, b, k, m))
@@ -91,7 +93,8 @@ class GlobalAlignment(ObjectKernel):
             squares += (x[:, :, c].T[:, None, :, None] - y[:, :, c].T[:, None, :]) ** 2
         local = np.exp(squares / (-2 * self.width**2))
         local /= 2.0 - local
-        # two diagonals at a time, indexed by i and divided by their largest number, whose logarithm is `scale`
+        # The last two diagonals, indexed by i.  To avoid underflow they are divided by the largest number at each step;
+        # `scale` is the logarithm of all divisors.
         before, last, scale = np.zeros((a + 1, k, m)), np.zeros((a + 1, k, m)), np.zeros((k, m))
         before[0] = 1.0
         found = np.empty((k, m))
@@ -103,14 +106,14 @@ class GlobalAlignment(ObjectKernel):
             largest[largest == 0] = 1.0
             before, last, scale = last / largest, new / largest, scale + np.log(largest)
             ends = lengths == n - a
-            with np.errstate(divide="ignore"):  # for series so far apart that every alignment underflows
+            with np.errstate(divide="ignore"):  # log 0, for series so far apart that every alignment underflows
                 found[:, ends] = np.log(last[a][:, ends]) + scale[:, ends]
         return found
 
 
 @dataclass(frozen=True)
 class Fingerprint(ObjectKernel):
-    """Tanimoto's similarity of bit vectors: |x and y| / |x or y|; two empty ones have similarity one.
+    """Tanimoto's similarity of bit vectors: |x and y| / |x or y|; two vectors without bits have similarity one.
 
     Accepts rdkit's bit vectors, strings of 0 and 1, sequences of 0 and 1, and sets of the bits that are on.  Positive
     semi-definite.  Ralaivola, Swamidass, Saigo & Baldi (2005), Graph kernels for chemical informatics.
@@ -158,19 +161,19 @@ def _bit_matrix(bits: list[frozenset[int]], numbers: dict[int, int]) -> Any:
 
 @dataclass(frozen=True)
 class WeisfeilerLehman(ObjectKernel):
-    """Nodes of two graphs whose neighbourhoods agree: inner product of the counts of labels after 0 .. depth rounds.
+    """The cosine between the counts of node labels of two graphs, after 0 .. depth rounds of relabelling.
 
-    In every round each node gets a new label, made of its own and the sorted labels of its neighbours.  Divided by the
-    norms of the counts, so that k(x, x) = 1; positive semi-definite.  Shervashidze et al. (2011), Weisfeiler-Lehman
-    graph kernels.  Cost: O(depth edges) a graph.
+    In every round each node gets a new label, made of its own and the sorted labels of its neighbours.  So two nodes
+    have the same label after d rounds if their neighbourhoods agree up to depth d.  Positive semi-definite.
+    Shervashidze et al. (2011), Weisfeiler-Lehman graph kernels.  A graph costs O(depth edges).
 
-    Graphs may be networkx graphs, or adjacency lists ``{node: neighbours}``; a pair ``(adjacency, labels)`` brings
-    labels of its own.
+    Graphs may be networkx graphs, or adjacency lists ``{node: neighbours}``.  A pair ``(adjacency, labels)`` adds
+    labels, ``{node: label}``.
 
     Parameters
     ----------
     depth : int, default=3
-        Rounds.
+        Number of rounds.
     label : str, default="label"
         The attribute of networkx nodes that holds their labels; nodes without it share one label.
 

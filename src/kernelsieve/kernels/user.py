@@ -1,4 +1,4 @@
-"""Kernels supplied by the user: as a gram, as a function, by row numbers, or by values with landmarks."""
+"""Kernels whose values the user supplies: a gram, a function, values by row numbers, or values with landmarks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .products import Linear
 from .views import View
 from .width import Seen
 
-# A vectorised function gives k(x, x) as the diagonals of blocks of this many rows, which takes as many values for each
-# row, and one call for each block.
+# For k(x, x), a vectorised function is called with blocks of this many rows, and only the diagonals are kept.  Larger
+# blocks take fewer calls, but more values for each row.
 DIAGONAL_SQUARE = 4
 
 
 @dataclass(frozen=True, repr=False)
 class Precomputed(Kernel):
-    """The rows *are* kernel values: columns `columns` of the n_columns training columns.
+    """A kernel whose rows *are* kernel values: a row x is given by k(x, y) for the training rows y.
 
-    The points of a precomputed kernel are its gram K_SS; rows may bring all `n_columns` columns or
-    just those of the support.
+    `columns` are the numbers of the support points among the `n_columns` training rows.  The points are represented by
+    their gram K_SS.  Rows may have all `n_columns` values or only those with the support points.
     """
 
     columns: tuple[int, ...] = ()
@@ -87,7 +87,7 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class CallableKernel(Kernel):
-    """A user's function: vectorised, k(X, Y) -> (n, m), or on a pair of rows, k(x, y) -> float."""
+    """A user's function: either vectorised, k(X, Y) -> (n, m), or of a pair of rows, k(x, y) -> float."""
 
     function: Callable[..., Any]
     keywords: Mapping[str, Any] = field(default_factory=dict)
@@ -98,13 +98,13 @@ class CallableKernel(Kernel):
     costly = True
     not_exported = "a callable kernel is code"
 
-    by_autograd: bool = False  # written with torch, which knows its derivative
+    by_autograd: bool = False  # the function is written with torch, which computes its derivative
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "differentiable", self.by_autograd)
 
     def is_near(self, rows: Array) -> bool:
-        return False  # whether a user's function reads values back from a device is unknown
+        return False  # a user's function may read values back from the device
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         xp = namespace(rows)
@@ -121,7 +121,7 @@ class CallableKernel(Kernel):
         if not self.by_autograd:
             return super().diagonal_gradient(rows)
 
-        # By symmetry, twice the derivative in the second argument; in blocks, like the diagonal itself.
+        # By symmetry this is twice the derivative in the second argument.  Blocks of 16 rows take few calls.
         def of_square(x: Any) -> Any:
             return _torch_gradient(lambda s: 2 * self.function(x, s, **self.keywords).diagonal().sum(), x)
 
@@ -140,7 +140,7 @@ class CallableKernel(Kernel):
         return cross_gram
 
     def _pairs(self, rows: Array, points: Array) -> np.ndarray:
-        """Value by value, in float64; among the same rows only one half is computed, and the other mirrored."""
+        """The block computed value by value, in float64; if rows are the points, one half is computed and mirrored."""
         block = np.empty((rows.shape[0], points.shape[0]))
         columns, mirrored = each_row(points), rows is points
         for i, x in enumerate(columns if mirrored else each_row(rows)):
@@ -156,7 +156,7 @@ class CallableKernel(Kernel):
 
     @property
     def has_own_diagonal(self) -> bool:  # type: ignore[override]
-        return self.vectorized and hasattr(self.function, "diag")  # as Gaussian-process kernels have
+        return self.vectorized and hasattr(self.function, "diag")  # Gaussian-process kernels have this method
 
     def diagonal(self, rows: Array) -> Array:
         if not self.vectorized:
@@ -182,7 +182,7 @@ class CallableKernel(Kernel):
 
 
 def _torch_gradient(function: Callable[[Any], Any], points: Any) -> Any:
-    """The derivative of a number with respect to points, by torch."""
+    """The derivative of a function of points whose value is one number, computed by torch."""
     import torch
 
     with torch.enable_grad():
@@ -199,11 +199,11 @@ def _has_torch_gradient(function: Callable[..., Any], rows: Array, keywords: Map
         gradient = _torch_gradient(lambda s: function(rows[:2], s, **keywords).sum(), rows[2:])
         return bool(gradient.isfinite().all())
     except (RuntimeError, TypeError, AttributeError):
-        return False  # the function used something other than torch
+        return False  # the function computes with something other than torch
 
 
 def each_row(rows: Array) -> list[Array]:
-    """The rows one by one; sparse ones stay 1 x d, as scikit-learn passes them to such a function."""
+    """A list of the rows; sparse rows are 1 x d matrices, as scikit-learn passes them to a kernel function."""
     return [rows[[i]] for i in range(rows.shape[0])] if scipy.sparse.issparse(rows) else list(rows)
 
 
@@ -221,9 +221,9 @@ def _checked_block(block: Any, shape: tuple[int, int], rows: Array, points: Arra
 
 
 def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | None, rows: Array) -> CallableKernel:
-    """A user's function as a kernel: which of the two forms it has, and whether torch knows its derivative.
+    """The kernel of a user's function.
 
-    Both are determined once, on five rows.
+    Five rows are used to find out whether the function is vectorised, and whether torch can differentiate it.
     """
     keywords = dict(keywords or {})
     few = rows[np.arange(5) % rows.shape[0]]
@@ -232,7 +232,10 @@ def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | No
 
 
 def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Array) -> CallableKernel:
-    """Two rows against three, from which a function of row pairs cannot return a (2, 3) block."""
+    """The kernel of a function that is vectorised or takes a pair of rows, whichever works.
+
+    It is called with two rows and three rows: only a vectorised function returns a (2, 3) block for these.
+    """
     try:
         block = function(few[:2], few[2:], **keywords)
         if np.shape(block) == (2, 3):
@@ -257,11 +260,10 @@ def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Arr
 
 @dataclass(frozen=True)
 class GramByNumber(ObjectKernel):
-    """Values of rows identified by their numbers 0 .. N-1; made by `gram_by_number`.
+    """A kernel of row numbers 0 .. N-1, whose values are read from an array or computed; made by `gram_by_number`.
 
-    `kernel="precomputed"` needs all N x N values in memory.  Here the gram stays where it is, or is computed by
-    numbers, and only the values that a fit needs are read or computed: those among the rows that it looks at, and
-    N x m for its pass.
+    `kernel="precomputed"` needs all N x N values in memory.  Here only values that a fit needs are read or computed:
+    those among the rows of its sample, and N x m for the pass over all rows.
     """
 
     source: Any
@@ -280,7 +282,7 @@ class GramByNumber(ObjectKernel):
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if callable(self.source):
             return np.asarray(self.source(left, right), dtype=np.float64)
-        if hasattr(self.source, "oindex"):  # zarr reads only the chunks with these rows and columns
+        if hasattr(self.source, "oindex"):  # a zarr array, which reads only the chunks with these rows and columns
             return np.asarray(self.source.oindex[left, right], dtype=np.float64)
         return np.asarray(self.source[left][:, right], dtype=np.float64)
 
@@ -300,10 +302,10 @@ def gram_by_number(source: Any, *, definite: bool | None = None) -> GramByNumber
     Parameters
     ----------
     source : array of shape (N, N), or callable
-        A memory map, a zarr array or any array with rows and columns, of which only what is asked for is read; or a
-        function ``f(numbers, numbers) -> (n, m)`` of two arrays of row numbers.
+        A memory map, a zarr array or any other array of two dimensions, of which only the values that are needed are
+        read; or a function ``f(numbers, numbers) -> (n, m)`` of two arrays of row numbers.
     definite : bool, optional
-        Whether the gram is known to be positive semi-definite.
+        True if the gram is known to be positive semi-definite, False if it is known not to be.
 
     Returns
     -------
@@ -327,18 +329,18 @@ def gram_by_number(source: Any, *, definite: bool | None = None) -> GramByNumber
     return GramByNumber(source, definite)
 
 
-# By the bytes of a number: how much k(s, t) and k(t, s) may differ, and how far below zero an eigenvalue may be,
-# relative to the largest.
+# How much k(s, t) and k(t, s) may differ, relative to the largest value, and how far below zero an eigenvalue may be,
+# relative to the largest; for numbers of 4 and 8 bytes.
 LANDMARK_ROUNDING = {4: 1e-4, 8: 1e-8}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Landmarks(View):
-    """k(x, S) k(S, S)^-1 k(S, y) of rows k(x, S); made by `landmarks`.
+    """k(x, S) k(S, S)^-1 k(S, y), for rows that are given by their values k(x, S) with landmarks S; see `landmarks`.
 
-    A row of values with landmarks S determines the projection of phi(x) on the span of their features, and the formula
-    is the kernel of two such projections (Williams & Seeger 2001); it equals k if x or y is a landmark.  It is a linear
-    kernel of rows expressed in an orthonormal basis of that span.  A fit needs k(x, S) and k(S, S), nothing else.
+    The values k(x, S) determine the projection of phi(x) on the span of the landmarks' features, and the formula is the
+    inner product of two such projections (Williams & Seeger 2001).  It equals k(x, y) if x or y is a landmark.  It is a
+    linear kernel of rows expressed in an orthonormal basis of that span.  A fit needs only k(x, S) and k(S, S).
     """
 
     kernel: Kernel
@@ -411,11 +413,12 @@ class Landmarks(View):
 
 
 def landmarks(gram: Any) -> Landmarks:
-    """A kernel for rows that are kernel values with landmarks S: the rows are k(x, S), and k(S, S) is given here.
+    """A kernel for rows that are kernel values with m landmarks S: the rows are k(x, S), and k(S, S) is given here.
 
-    For kernels that are computed elsewhere, or read from a file: N x m values are all that a fit needs, and m those of
-    a new row.  The rows are as good as the landmarks: what of a row lies outside of their span in feature space is not
-    seen, and counts neither in `explained_variance_ratio_`, `captured_ratio_` and `score` nor as reconstruction error.
+    It is for kernels that are computed elsewhere or read from a file.  A fit needs only N x m values for N rows, and a
+    new row only m values.  The results depend on the landmarks: the part of a row outside the landmarks' span in
+    feature space is unknown, and is not counted by `explained_variance_ratio_`, `captured_ratio_`, `score` or the
+    reconstruction error.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernels of transformed rows: some of their columns, scaled columns, or columns that do not move."""
+"""Kernels of transformed rows: of some columns, of scaled columns, or with columns in which points do not move."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .width import Seen, column_numbers
 
 
 class View(Composite):
-    """A kernel of transformed rows; derivatives are transformed back."""
+    """A kernel applied to transformed rows; its derivatives are transformed back."""
 
     kernel: Kernel
 
     def see(self, rows: Array) -> Array:
-        """The rows as the inner kernel gets them."""
+        """The transformed rows, which the inner kernel is applied to."""
         raise NotImplementedError
 
     def back(self, slopes: Array, like_points: Array) -> Array:
-        """Derivatives with respect to the inner kernel's rows, converted to derivatives with respect to the points."""
+        """Derivatives with respect to transformed points, converted to derivatives with respect to the points."""
         raise NotImplementedError
 
     def is_near(self, rows: Array) -> bool:
-        return False  # a view contains host arrays, which a device would have to wait for
+        return False  # a view holds arrays on the host, and copying them makes a device wait
 
     def bind(self, points: Array) -> CrossGram:
         seen = self.see(points)
@@ -46,7 +46,7 @@ class View(Composite):
         return cross_gram
 
     def seen_columns(self, n_columns: int) -> tuple[int, ...]:
-        """The columns of the rows that the columns of the kernel within are."""
+        """For each column of the transformed rows, the number of the same column of the rows."""
         return tuple(range(n_columns))
 
     def diagonal(self, rows: Array) -> Array:
@@ -70,7 +70,7 @@ class View(Composite):
 
 @dataclass(frozen=True, repr=False)
 class OnColumns(View):
-    """A kernel of some of the columns, which ``kernel.on(columns)`` makes.
+    """A kernel applied to some of the columns only; made by ``kernel.on(columns)``.
 
     Parameters
     ----------
@@ -155,12 +155,12 @@ class OnColumns(View):
 
 @dataclass(frozen=True, repr=False)
 class Stretched(View):
-    """A kernel of columns that are multiplied by one factor each, which implements a width for every column.
+    """A kernel applied to columns that are multiplied by one factor each, which implements a width for every column.
 
     Parameters
     ----------
     kernel : Kernel
-    factors : tuple of floats
+    column_factors : tuple of floats
     """
 
     kernel: Kernel
@@ -206,7 +206,7 @@ class Stretched(View):
 
 @dataclass(frozen=True, repr=False)
 class Held(View):
-    """A kernel for points that stay where they are in some columns: its derivatives there are zero."""
+    """A kernel whose derivatives are zero in some columns, so that points do not move in them."""
 
     kernel: Kernel
     columns: tuple[int, ...] = ()
@@ -222,5 +222,5 @@ class Held(View):
 
 
 def held(kernel: Kernel, columns: tuple[int, ...]) -> Kernel:
-    """The kernel for points that do not move in these columns."""
+    """The kernel with derivatives of zero in these columns, so that points do not move in them."""
     return Held(kernel, columns)

@@ -1,10 +1,10 @@
-"""The width of a kernel, the unit in which it counts distances, read off the rows by one of three rules.
+"""The width of a kernel, its unit of distance, found on the rows by a rule.  The rules for gamma are:
 
-"median"   1 / (2 median^2) over the pairs of a random sample of rows, median Euclidean distance;
-           for the Laplacian kernel, whose distance is the sum of absolute differences, 1 / median
-"0.3 median"   0.3 times that gamma, or any other multiple: for grids
-"scale"    1 / (d var(X)), as scikit-learn's SVC
-None       1 / d, as scikit-learn's KernelPCA
+"median"       1 / (2 median^2), with the median Euclidean distance of pairs of rows in a random sample;
+               1 / median for the Laplacian kernel, whose distance is the sum of absolute differences
+"0.3 median"   0.3 times that gamma, or any other multiple; for grids of widths
+"scale"        1 / (d var(X)), as in scikit-learn's SVC
+None           1 / d, as in scikit-learn's KernelPCA
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from .blocks import LARGEST_PARAMETER, check_size, columns_of, dense, inner_prod
 if TYPE_CHECKING:
     from .base import Kernel
 
-FARTHEST_LIGHT = 1e15  # in the rows' own unit: float32 can represent its square, and sums of such squares
-MAX_DENSE = 2**25  # elements of sparse rows that may be made dense when necessary
-# By the bytes of a number: the largest gamma found on rows; gamma brings their distances to order one.
+# Largest coordinate of rows in units of their usual size.  float32 can represent its square, and sums of such squares.
+FARTHEST_LIGHT = 1e15
+MAX_DENSE = 2**25  # largest number of elements of sparse rows that are made dense if necessary
+# The largest gamma that a rule may find, for rows of 4 and 8 bytes a number.  It may be larger than one that the user
+# gives, because it brings the distances of these rows to order one.
 LARGEST_FOUND = {4: 1e37, 8: 1e300}
-MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
+MEDIAN_ROWS = 800  # with one half against the other these are 160,000 pairs, whose median is accurate to about 1 %
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Rows that a kernel is settled on: already sampled, with their weights, and the names of their columns."""
+    """The rows that a kernel is settled on, already sampled, with their weights and the names of their columns."""
 
     rows: Array
     weights: np.ndarray | None = None
@@ -60,11 +62,11 @@ class Seen:
         return int(self.rows.shape[1])
 
     def gamma(self, rule: float | str | None, kernel: Kernel) -> float:
-        """The number that `rule` gives on these rows."""
+        """The value of gamma that `rule` gives on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
     def on(self, columns: tuple[int, ...]) -> Seen:
-        """These columns of the rows."""
+        """The same rows with only these columns."""
         names = None if self.names is None else tuple(self.names[column] for column in columns)
         return replace(self, rows=columns_of(self.rows, columns), names=names)
 
@@ -75,7 +77,7 @@ class Seen:
         return replace(self, rows=self.rows * like(np.asarray(factors), self.rows))
 
     def column_factors(self) -> tuple[float, ...]:
-        """Factors that make the median difference of two rows one, in every column in which they differ."""
+        """A factor for every column that makes the median of the nonzero differences between two rows one."""
         rows = as_float64(to_numpy(dense(self.rows)))
         left, right, weights = _pairs(rows, self.weights)
         found = []
@@ -114,7 +116,7 @@ def _numbers_of(column: Any, n_columns: int, names: Sequence[Any] | None, who: s
 
 
 def multiple_of_median(gamma: str) -> float | None:
-    """0.3 for "0.3 median", 1 for "median"; None for any other word."""
+    """The factor in a rule: 0.3 for "0.3 median", 1 for "median"; None for any other word."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)?\s*\*?\s*median\s*", gamma, re.IGNORECASE)
     if found is None:
         return None
@@ -129,7 +131,7 @@ def resolve_gamma(
     weights: np.ndarray | None = None,
     n_threads: int = 1,
 ) -> float:
-    """The number that `gamma` gives on these (already sampled) rows."""
+    """The value of gamma on these (already sampled) rows, if `gamma` is a rule; otherwise `gamma` itself, checked."""
     if gamma is None:
         return 1.0 / int(rows.shape[1])
     if not isinstance(gamma, str):
@@ -171,7 +173,10 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
 
 
 def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.ndarray | None]:
-    """All pairs of a few rows, or one half of the rows against the other half."""
+    """Two blocks of rows whose pairs are compared, and weights of the pairs.
+
+    Few rows are compared with each other, many rows one half with the other half.
+    """
     n = min(rows.shape[0], MEDIAN_ROWS)
     left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
     first = rows[left, :]
@@ -182,12 +187,12 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
 
 
 def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Array, Array, float]:
-    """|x_i - y_j|^2 for all pairs, whether each is above rounding, and the unit of x and y.
+    """|x_i - y_j|^2 / unit^2 for all pairs, whether each is above rounding, and the unit.
 
-    In float32, relative to an origin among the rows and in a unit that makes most of them of order one.  Both are
-    computed in float64, so rows far from the origin, or of size 1e19 or 1e-23, lose nothing, and neither do most rows
-    if one is far out. Sparse rows are not shifted, and made dense only if their distances would be lost against their
-    lengths.
+    Dense rows are shifted to an origin among them and divided by a unit that makes most of them of order one.  Both
+    are done in float64, and the distances are computed in float32.  So no digits are lost if rows are far from zero, or
+    of size 1e19 or 1e-23, nor if a single row is far from the others.  Sparse rows are neither shifted nor scaled; they
+    are made dense only if their distances would otherwise be lost to rounding.
     """
     if scipy.sparse.issparse(left):
         left, right = as_float64(left), as_float64(right)
@@ -206,15 +211,14 @@ def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Ar
 
 
 def _usual_size(rows: Array) -> float:
-    """The median over rows of the largest |x_j|; the largest of all where most rows are zero."""
+    """The median over rows of the largest |x_j| in a row; the largest of all rows if most rows are zero."""
     xp = namespace(rows)
     sizes = to_numpy(xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1)))
     return float(np.median(sizes)) or float(sizes.max()) or 1.0
 
 
 def _light(rows: Array, unit: float) -> Array:
-    """The rows, which are overwritten, in this unit and in float32; rows too far out are cut off at a distance still
-    far out."""
+    """The rows divided by `unit`, in float32, with coordinates clipped to +-FARTHEST_LIGHT; overwrites the rows."""
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
@@ -233,12 +237,12 @@ def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array
 
 
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
-    """Whether the squared distances are mostly rounding errors of the squared lengths that they are differences of."""
+    """Whether most squared distances are rounding errors, because they are differences of much larger lengths."""
     return bool(np.median(distances) < ROUNDING[4] * np.median(lengths))
 
 
 def _median_on_device(distances: Array, apart: Array) -> float:
-    """The median by sorting on the device; distances between equal rows are moved to the end."""
+    """The median of distances, computed by sorting on the device; those between equal rows are moved to the end."""
     xp = namespace(distances)
     count = int(xp.sum(xp.astype(apart, xp.int64)))
     ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))
