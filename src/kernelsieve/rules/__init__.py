@@ -1,1 +1,1 @@
-"""Rules that choose rows as support points, one a file; `registry` has them by name."""
+"""Rules that choose support points, one family a file; `registry` has them by name."""

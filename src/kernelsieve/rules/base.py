@@ -5,10 +5,10 @@ A selector is a function
     select(sample, n_support, rng) -> Selection
 
 of a `Sample` (rows, kernel, weights, exact kernel PCA on request), the number of points wanted, and a random
-generator.  It returns at most `n_support` points: fewer if the rows do not allow more.  The history of a greedy rule
-has "unexplained", the share of tr K that is left after each row.
+generator.  It returns at most `n_support` points: fewer if the rows do not allow more.  In the history of a greedy
+rule, "unexplained" is the share of tr K that is left after each row.
 
-Rules read the gram through `KernelGram`, which computes columns on demand, because few of them are used.
+Rules read the gram of a large sample through `KernelGram`, which computes columns on demand, because few are used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Selection(Points):
     """Chosen points and how they were found."""
 
     history: dict[str, Any] = field(default_factory=dict)
-    nested: bool = False  # every prefix is the selection of its size
+    nested: bool = False  # the first m points are what the rule would have chosen if asked for m
     n_steps: int = 0
     converged: bool = True
 
@@ -52,7 +52,7 @@ class Selection(Points):
 
 @dataclass(frozen=True)
 class Choice:
-    """A selection, the problem whose sample it was chosen on, and its captured ratio if that has been measured."""
+    """A selection, the problem on whose sample it was chosen, and its captured ratio if that has been measured."""
 
     selection: Selection
     problem: Problem
@@ -62,7 +62,7 @@ class Choice:
 
     @classmethod
     def measured(cls, selection: Selection, problem: Problem, *, last: bool = False) -> Choice:
-        """The choice with its ratio; also with its span if it is the `last` one and there are threads for both."""
+        """The choice with its ratio; if it is the `last` one and there are threads for both, also with its span."""
         seen = problem.seen(selection)
         ratio, span = problem.ratio_and_span(seen, selection) if last else (problem.ratio(seen, selection), None)
         return cls(selection, problem, ratio, span, seen)
@@ -74,14 +74,14 @@ Selector = Callable[[Sample, int, np.random.Generator], Selection]
 def select_rows(
     sample: Sample, chosen: Array, *, nested: bool, by_evaluation: bool = False, history: dict[str, Any] | None = None
 ) -> Selection:
-    """The selection of the rows at the places `chosen` of the sample."""
+    """The selection of the rows that are at the places `chosen` in the sample."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
     numbers = sample.rows.numbers_of(indices)
     return Selection(kernel, points, numbers, history or {}, nested=nested, by_evaluation=by_evaluation)
 
 
-# Fewer columns than this cost less than handing them to threads.
+# Fewer columns than this are computed in one thread, because handing them to several would take longer.
 COLUMNS_FOR_THREADS = 8
 
 
@@ -131,7 +131,7 @@ class KernelGram:
 
 
 def gram_of_sample(sample: Sample) -> Gram:
-    """The gram of the sampled rows, if the sample has computed it; otherwise columns on demand."""
+    """The gram of the sampled rows: stored if the sample has computed it, otherwise with columns on demand."""
     if sample.n_evaluation == sample.size:
         return StoredGram(sample.evaluation.gram_on_host)
     if sample.kernel.precomputed:

@@ -1,14 +1,14 @@
 """Rules that read distances between rows.
 
-Rows far from those chosen: the largest sum, or the largest minimum, of squared feature-space distances.
+Two rules choose the row that is farthest from the rows chosen before, by squared distances in feature space,
 
     d^2(x, s) = k(x, x) + k(s, s) - 2 k(x, s)
 
-The sum is the node choice of ESKPCA (Xu et al. 2011), the minimum the k-centre rule of Gonzalez (1985), whose radius
-is at most twice the optimal one.  Both need one kernel column for each row chosen: n m kernel values, O(n m) time,
-O(n) memory.
+One takes the largest sum of distances to the chosen rows: the node choice of ESKPCA (Xu et al. 2011).  The other takes
+the largest minimum: the k-centre rule of Gonzalez (1985), whose radius is at most twice the optimal one.  Both need one
+kernel column for each row chosen: n m kernel values, O(n m) time, O(n) memory.
 
-The centres of k-means are points, not rows: Lloyd's iteration, on any array namespace.
+A third rule takes the centres of k-means, by Lloyd's iteration on any array namespace.  They are points, not rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..fit.sample import Sample
 from ..threads import ordered_map, row_ranges
 from .base import KernelGram, Selection
 
-# Rows closer than this share of their squared lengths are copies of each other, in float64 and in float32.
+# Two rows are copies of each other if their squared distance is at most this share of the sum of their squared lengths.
 COPIES = 1e-13
 COPIES_FLOAT32 = 1e-6
 
@@ -39,7 +39,7 @@ def far_rows(
     combine: Combine,
     tolerance: float = COPIES,
 ) -> np.ndarray:
-    """Up to `n_rows` rows, each the farthest from those before it; fewer when only copies of those are left.
+    """Up to `n_rows` rows, each the farthest from those before it; fewer if only copies of chosen rows are left.
 
     `distances` are the squared distances to a first point; `combine` is np.add or np.minimum.
     """
@@ -65,7 +65,7 @@ def far_rows(
 
 
 def spread_rows(sample: Sample, n_rows: int, combine: Combine) -> np.ndarray:
-    """Places, within the sample, of the row nearest to the mean and of rows far from those before them."""
+    """Places in the sample: first of the row nearest to the mean, then of rows that are far from those before them."""
     first, diagonal = central_row_of(sample), sample.diagonal
     column = sample.column(first)
     distances = diagonal + diagonal[first] - 2.0 * column
@@ -75,7 +75,7 @@ def spread_rows(sample: Sample, n_rows: int, combine: Combine) -> np.ndarray:
 
 
 def copies_tolerance(values: Array) -> float:
-    """How far apart copies of a row may appear, by the precision of the rows or kernel values."""
+    """The tolerance for copies of a row, given rows or kernel values, whose precision decides it."""
     return COPIES_FLOAT32 if values.dtype == np.float32 else COPIES
 
 
@@ -88,7 +88,7 @@ def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:
 
 
 def central_row(rows: Array, weights: np.ndarray | None) -> int:
-    """The row (of positive weight) nearest to the mean of the rows."""
+    """The number of the row (of positive weight) nearest to the mean of the rows."""
     mean = mean_of(rows, weights)
     if scipy.sparse.issparse(rows):
         return _smallest(row_dot(rows, rows) - 2.0 * (rows @ mean), weights)
@@ -97,13 +97,13 @@ def central_row(rows: Array, weights: np.ndarray | None) -> int:
 
 
 def central_of_gram(gram: Array, weights: np.ndarray | None) -> int:
-    """The row nearest to the mean of the rows in feature space, by their gram."""
+    """The number of the row nearest to the mean of the rows in feature space, computed from their gram."""
     mass = np.ones(gram.shape[0]) if weights is None else weights
     return _smallest(gram.diagonal() - 2.0 * np.asarray(gram @ mass).ravel() / mass.sum(), weights)
 
 
 def _central(gram: KernelGram, weights: np.ndarray | None) -> int:
-    """The row nearest to the mean of the rows; for rows without a mean, to the mean of their features."""
+    """The number of the row nearest to the mean of the rows; for rows without a mean, to the mean of their features."""
     if not gram.kernel.rows_only:
         return central_row(gram.rows, weights)
     whole = gram.rows if gram.kernel.precomputed else gram.among(np.arange(gram.rows.shape[0]))
@@ -115,7 +115,7 @@ def _smallest(distances: np.ndarray, weights: np.ndarray | None) -> int:
 
 
 def central_row_of(sample: Sample) -> int:
-    """The sampled row nearest to the mean; for rows without a mean, to the mean of their features."""
+    """The place of the sampled row nearest to the mean; for rows without a mean, to the mean of their features."""
     weights = sample.rows.weights
     if not sample.kernel.rows_only:
         return central_row(sample.all_values, weights)
@@ -123,8 +123,7 @@ def central_row_of(sample: Sample) -> int:
 
 
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
-    """The mean of the rows, or the row nearest to it, then rows with the largest sum of distances to the
-    nodes so far."""
+    """ESKPCA's nodes: first the mean of the rows or the row nearest to it, then far rows by sums of distances."""
     rows, diagonal = gram.rows, gram.diagonal
     mean = mean and not gram.kernel.rows_only
     if mean:
@@ -158,7 +157,7 @@ def kmeans_centers(
     weights: Array | None = None,
     n_threads: int = 1,
 ) -> Array:
-    """`n_steps` of Lloyd's iteration from distinct random rows; the centre of an empty cluster stays where it was."""
+    """`n_steps` of Lloyd's iteration from distinct random rows; the centre of an empty cluster does not move."""
     probability = None if weights is None else to_numpy(weights) / to_numpy(weights).sum()
     start = rng.choice(rows.shape[0], n_centers, replace=False, p=probability)
     centers = take_rows(rows, start)
@@ -172,7 +171,7 @@ def kmeans_centers(
 
 
 def as_rows_in(centers: Array, rows: Array, columns: tuple[int, ...]) -> Array:
-    """The centres, with these columns replaced by those of each centre's nearest row."""
+    """The centres, with the values in these columns replaced by those of the row nearest to each centre."""
     if not columns:
         return centers
     xp = namespace(centers)
@@ -185,7 +184,10 @@ def as_rows_in(centers: Array, rows: Array, columns: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class NearestOnHost:
-    """Nearest centres of rows on the host, in float32 after subtracting the mean and dividing by the largest value."""
+    """Finds the nearest centre of each row on the host, in float32.
+
+    So that float32 suffices, the rows' mean is subtracted and the result divided by its largest absolute value.
+    """
 
     rows: np.ndarray
     weights: np.ndarray
@@ -204,7 +206,7 @@ class NearestOnHost:
         return cls(rows, weights, shift, scale, light.astype(np.float32, copy=False), n_threads)
 
     def gathered(self, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sum and weight of the rows nearest to each centre."""
+        """For each centre, the weighted sum of the rows nearest to it, and their total weight."""
         light = ((centers - self.shift) / self.scale).astype(np.float32)
         norms, right = row_dot(light, light), -2 * light.T
 
@@ -222,13 +224,13 @@ class NearestOnHost:
 
 @dataclass(frozen=True)
 class NearestOnDevice:
-    """Nearest centres of rows on a device, where sums over clusters are products with a 0/1 matrix."""
+    """Finds the nearest centre of each row on a device, where sums over clusters are products with a 0/1 matrix."""
 
     rows: Array
     weights: Array | None
 
     def gathered(self, centers: Array) -> tuple[Array, Array]:
-        """Sum and weight of the rows nearest to each centre."""
+        """For each centre, the weighted sum of the rows nearest to it, and their total weight."""
         xp = namespace(self.rows)
         nearest = xp.argmin(row_dot(centers, centers) - 2 * (self.rows @ centers.T), axis=1)
         members = xp.astype(nearest[:, None] == like(xp.arange(centers.shape[0]), nearest), self.rows.dtype)

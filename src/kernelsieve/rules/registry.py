@@ -21,18 +21,20 @@ from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published
-UNSWAPPED = "unswapped"  # targeted rows before any swaps; "targeted" has those after swaps
+UNSWAPPED = "unswapped"  # the name of the targeted rule without swaps; "targeted" is the rule with swaps
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows at random: the Nystroem method's choice.  The sample is already in random order, unless some rows were
-    drawn by their variance."""
+    """Rows at random: the Nystroem method's choice.
+
+    The sample is already in random order, unless the evaluation rows were drawn by the variance that they carry.
+    """
     places = np.arange(sample.size) if sample.drawn is None else rng.permutation(sample.size)
     return select_rows(sample, places[:n_support], nested=True)
 
 
 def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swaps: int = 0) -> Selection:
-    """Rows that best explain the leading components, argmax |T_i|^2 / R_ii, then up to `n_swaps` swaps."""
+    """Rows that best explain the targets, argmax |T_i|^2 / R_ii each, followed by up to `n_swaps` swaps."""
     count = min(n_support, sample.size)
     state = targeted_choice(gram_of_sample(sample), sample.all_targets, count, sample.indefiniteness)
     swapped = swap(state, sample.column, n_swaps) if n_swaps else 0
@@ -42,9 +44,9 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swap
 def residual(
     sample: Sample, n_support: int, rng: np.random.Generator, *, max_residual: float | None = None
 ) -> Selection:
-    """The row worst explained by the chosen ones, argmax R_ii (Franc & Hlavac's greedy kernel PCA).
+    """Rows that are worst explained by those before, argmax R_ii each: Franc & Hlavac's greedy kernel PCA.
 
-    Their own stopping rule, max R_ii <= `max_residual`, may end it before `n_support` rows.
+    Their stopping rule, max R_ii <= `max_residual`, may end the choice before there are `n_support` rows.
     """
     count, noise = min(n_support, sample.size), sample.indefiniteness
     if max_residual is not None:
@@ -79,7 +81,8 @@ def gain(
 ) -> Selection:
     """Rows that lower the residual trace most, argmax |R_.i|^2 / (R_ii + ridge), among all rows or random candidates.
 
-    With all rows as candidates, the norms sum over the evaluation rows, which are all rows of a small data set.
+    If all rows are candidates, the norm |R_.i| runs over the evaluation rows, which are all rows of a small data set.
+    Without `divided`, the score is |R_.i|^2 alone.
     """
     rule: Rule
     weights = sample.rows.weights
@@ -95,7 +98,7 @@ def gain(
 
 
 def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine: Combine) -> Selection:
-    """Rows far from those chosen, beginning at the one nearest to the mean."""
+    """First the row nearest to the mean, then rows that are far from those before them."""
     chosen = spread_rows(sample, min(n_support, sample.size), combine)
     return select_rows(sample, chosen, nested=True, by_evaluation=True)
 
@@ -107,7 +110,7 @@ def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """k-means centres: points that are not rows; the rows must be dense."""
+    """k-means centres, which are points and not rows; sparse rows are made dense for it."""
     if sample.kernel.rows_only:
         raise ValueError(
             f"selection='kmeans' gives points that are not rows, for which a kernel of {_rows_of(sample.kernel)} has "
@@ -128,7 +131,7 @@ def _rows_of(kernel: Kernel) -> str:
 def _selected(
     state: Residual, n_support: int, sample: Sample, rng: np.random.Generator, *, nested: bool = True, swaps: int = 0
 ) -> Selection:
-    """The rows of a greedy loop; if an indefinite kernel's residuals ended it early, random rows fill up the rest."""
+    """The selection of a greedy loop; if the loop ended early because of an indefinite kernel, filled up at random."""
     chosen, count = np.asarray(state.chosen, dtype=np.intp), min(n_support, sample.size)
     if len(chosen) < count and sample.indefiniteness:
         others = np.setdiff1d(np.arange(sample.size), chosen)
@@ -138,7 +141,7 @@ def _selected(
 
 
 def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Places of the rows that each rule would choose, within a sample that consists of its evaluation rows."""
+    """For each rule, the places of the rows that it chooses in a sample that consists of evaluation rows only."""
     choose = partial(greedy, sample.column, sample.diagonal, n_rows, noise=sample.evaluation.rounding)
     drawn = randomly_pivoted_cholesky(gram_of_sample(sample), n_rows, rng, weights=sample.rows.weights)
     return {
@@ -151,7 +154,7 @@ def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> 
     }
 
 
-# Every rule takes (sample, n_support, rng); some take options, which `selector` gives them.
+# Every rule takes (sample, n_support, rng); some also take options, which `selector` passes on.
 SELECTORS: dict[str, Callable[..., Selection]] = {
     "targeted": targeted,
     "gain": gain,
@@ -170,7 +173,7 @@ SELECTORS: dict[str, Callable[..., Selection]] = {
 ALIASES = {"sgma": "gain", "matching-pursuit": "gain", "akfa": "gain"}
 SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
 
-# Options that `SparseKernelPCA` hands to the rules that accept them, with the default that means "not given".
+# Parameters of `SparseKernelPCA` that are passed to the rules that accept them; the default means "not given".
 RULE_OPTIONS: dict[str, Any] = {"max_residual": None, "n_candidates": None, "n_swaps": 0}
 
 

@@ -1,23 +1,23 @@
-"""Rules that read how much of each row the rows chosen so far leave unexplained: its residual R_ii.
+"""Rules that read residuals: R_ii is the squared length of row i that the rows chosen so far leave unexplained.
 
-Largest gain: the row that explains most of all rows.
+Largest gain: choose the row that explains most of all rows.
 
-Taking row i lowers  tr R = sum_n R_nn  by |R_.i|^2 / R_ii.  The largest fall is the choice of sparse greedy matrix
-approximation (Smola & Schoelkopf 2000), of matching pursuit for kernel PCA (Hussain & Shawe-Taylor 2008) and of
-accelerated kernel feature analysis (Jiang et al. 2006), which are one rule.  Without the division it is sparse kernel
-feature analysis (Smola et al. 1999); with a ridge, |R_.i|^2 / (R_ii + ridge), improved KPCA (Xu et al. 2007), whose
-criterion tr((K_SS + ridge I)^-1 K_SN K_NS) rises by just that when i joins S.
+Taking row i lowers  tr R = sum_n R_nn  by |R_.i|^2 / R_ii.  Sparse greedy matrix approximation (Smola & Schoelkopf
+2000), matching pursuit for kernel PCA (Hussain & Shawe-Taylor 2008) and accelerated kernel feature analysis (Jiang et
+al. 2006) all choose the row that lowers it most, so they are one rule.  Two others differ in the denominator: sparse
+kernel feature analysis (Smola et al. 1999) has none, and improved KPCA (Xu et al. 2007) adds a ridge,
+|R_.i|^2 / (R_ii + ridge), which is how much its criterion tr((K_SS + ridge I)^-1 K_SN K_NS) rises when i joins S.
 
-The squared column norms follow R <- R - c c' without R being formed,
+The squared column norms are updated for R <- R - c c' without forming R,
 
     |R_.i|^2 <- |R_.i|^2 - 2 c_i (R c)_i + c_i^2 |c|^2,        R c = K c - F F'c
 
 so that a candidate costs one product of length n, not a matrix.
 
-Randomly pivoted Cholesky, in blocks: rows drawn with probability proportional to their residual R_ii.
+Randomly pivoted Cholesky, in blocks: draw rows with probability proportional to their residual R_ii.
 
-Column by column, every draw waits for the residual after the last one.  In blocks (Epperly, Tropp & Webber 2024) many
-rows are proposed at once from the current residual, and a proposal is accepted with probability
+If rows are drawn one by one, every draw needs the residual after the last one.  In blocks (Epperly, Tropp & Webber
+2024), many rows are proposed at once from the current residual, and a proposal is accepted with probability
 
     R_ii after the proposals accepted before it / R_ii when it was proposed
 
@@ -25,13 +25,13 @@ which needs only the small gram of the proposals.  Accepted rows have the same d
 and the columns of a block are eliminated together, by matrix products: n m kernel values, O(n m^2) time, O(n m)
 memory.
 
-Ridge leverage scores: how much of a row no combination of other rows can replace.
+Ridge leverage scores: measure how much of a row no combination of other rows can replace.
 
     l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
 
-exactly if R is all rows; if R is a random part of them, a `share`, up to a constant factor (Musco & Musco 2017). The
-ridge is the one that they use for M components: the variance that kernel PCA leaves unexplained, divided by M.  Rows
-are drawn without replacement with probabilities proportional to their scores.
+The second expression is exact if R is all rows (share = 1).  If R is a random share of the rows, it is right up to a
+constant factor (Musco & Musco 2017).  The ridge is theirs for M components: the variance that kernel PCA leaves
+unexplained, divided by M.  Rows are drawn without replacement with probabilities proportional to their scores.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ from ..solvers.greedy import Gram, Residual, start
 from .base import gram_of_sample
 from .targeted import eliminate_together
 
-# Updated norms lose digits as they shrink: below this share of their last full value they are recomputed.
+# Updated norms lose digits as they shrink.  If the largest falls below this share of the largest when they were last
+# computed from scratch, all norms are computed from scratch again.
 FRESH = 1e-4
 
 
@@ -55,12 +56,12 @@ FRESH = 1e-4
 class LargestGain:
     """argmax_i of |R_.i|^2 / (R_ii + ridge), or of |R_.i|^2, over all rows."""
 
-    cross_gram: np.ndarray  # (n, r): kernel values of all rows with the first r, over which the norms are taken
+    cross_gram: np.ndarray  # (n, r) kernel values of all rows with the first r rows, over which the norms run
     weights: np.ndarray | None = None  # (r,) weights of the rows in the norms
     ridge: float = 0.0
     divided: bool = True
     _norms: np.ndarray = field(init=False)  # (n,) |R_.i|^2
-    _scale: float = field(init=False)  # the largest norm when all were last recomputed
+    _scale: float = field(init=False)  # the largest of them when all were last computed from scratch
     _n_seen: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -86,7 +87,7 @@ class LargestGain:
         return np.einsum("ij,ij,j->i", residual, residual, self.weights)
 
     def _follow(self, before: np.ndarray, c: np.ndarray) -> None:
-        """The norms after R <- R - c c', where R = K - F F' and `before` is F."""
+        """Update the norms for R <- R - c c', where R = K - F F' and `before` is F."""
         n_counted = self.cross_gram.shape[1]
         weighted = c[:n_counted] if self.weights is None else self.weights * c[:n_counted]
         product = self.cross_gram @ weighted - before @ (before[:n_counted].T @ weighted)
@@ -95,9 +96,10 @@ class LargestGain:
 
 @dataclass
 class SampledGain:
-    """argmax of the same score among `n_candidates` random rows: that many kernel columns a step, and no n x n matrix.
+    """The score of `LargestGain`, maximised over `n_candidates` random rows only.
 
-    The best of 59 random rows is among the best 5 % of all rows with probability 0.95, because 0.95^59 < 0.05.
+    A step costs `n_candidates` kernel columns, and no n x n matrix is needed.  The best of 59 random rows is among the
+    best 5 % of all rows with probability 0.95, because 0.95^59 < 0.05.
     """
 
     gram: Gram
@@ -118,13 +120,15 @@ class SampledGain:
         return int(drawn[np.argmax(scores)])
 
 
-PROPOSALS = 128  # in a block, however many rows are wanted, so that shorter choices are prefixes of longer ones
+# Proposals in a block.  Their number does not depend on how many rows are wanted, so shorter choices are prefixes of
+# longer ones.
+PROPOSALS = 128
 
 
 def randomly_pivoted_cholesky(
     gram: Gram, n_rows: int, rng: np.random.Generator, *, weights: np.ndarray | None = None, noise: float = 0.0
 ) -> Residual:
-    """Up to `n_rows` rows drawn by their (weighted) residual; fewer if the others are explained to rounding."""
+    """Up to `n_rows` rows drawn by their (weighted) residuals; fewer once all other residuals are rounding."""
     state = start(gram.diagonal, n_rows, noise=noise)
     total = float(state.diagonal.sum())
     while len(state.chosen) < n_rows:
@@ -140,7 +144,7 @@ def randomly_pivoted_cholesky(
 
 
 def _draw(state: Residual, eligible: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray:
-    """Proposals, drawn independently of each other."""
+    """A block of proposals, drawn independently of each other with probabilities proportional to their residuals."""
     mass = state.diagonal[eligible]
     cumulative = np.cumsum(mass if weights is None else mass * weights[eligible])
     places = np.searchsorted(cumulative, rng.random(PROPOSALS) * cumulative[-1])
@@ -173,7 +177,7 @@ def _accept(
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
-    """The leverage of every sampled row, O(n r^2) for r evaluation rows."""
+    """The ridge leverage score of every sampled row, in O(n r^2) for r evaluation rows."""
     n_counted, weights = sample.n_evaluation, sample.rows.weights
     mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
     diagonal = sample.diagonal
@@ -185,7 +189,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     ridge = sample.size * max(left / sample.n_components, DEPENDENT * float(np.abs(diagonal).mean()))
     counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
-    if factor is None:  # indefinite kernel: the ridge must exceed the size of its most negative eigenvalue
+    if factor is None:  # for an indefinite kernel, the ridge must exceed the size of the most negative eigenvalue
         lowest = float(np.linalg.eigvalsh(counted)[0])
         factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
     cross_gram = gram if n_counted == sample.size else gram_of_sample(sample).columns(np.arange(n_counted))
@@ -194,7 +198,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
 
 
 def _explained(sample: Sample, gram: np.ndarray, mass: np.ndarray) -> float:
-    """Mean square explained by the leading components, and by the mean if it is subtracted."""
+    """The part of the rows' mean square that the leading components explain, and the mean if it is subtracted."""
     omega = mass / mass.sum()
     return sample.evaluation.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
 

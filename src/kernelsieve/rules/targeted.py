@@ -1,12 +1,14 @@
-"""Targeted rows: those that explain most of the leading components.
+"""Targeted rows: those that explain most of the targets, exact kernel PCA's scores.
 
-They are chosen in blocks: the greedy loop's row-by-row choice, done by matrix products.  Rows i_1 .. i_b leave the
-residual kernel R = K - F F' together: with the Cholesky factor L of their residual gram,
+They are the rows that the greedy loop (solvers/greedy.py) would choose one by one, but chosen in blocks, by matrix
+products.  The rows i_1 .. i_b of a block are eliminated from the residual kernel R = K - F F' together: with the
+Cholesky factor L of their residual gram,
 
     C = R_.i L'^-1,      F <- [F, C],      diag R <- diag R - sum_k C_.k^2,      T <- T - C (L^-1 T_i)
 
-The first rows are taken one by one.  Each later block is chosen among the candidates with the best scores before it,
-whose scores are kept up to date within the block; the block ends when a row that is not a candidate might be better.
+The first rows are taken one by one.  Rows of a later block are chosen among candidates: the rows with the best scores
+at its beginning.  Only the scores of candidates are updated within the block, so the block ends when another row might
+be better.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ from ..spectrum.cuda_graphs import repeat
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import ordered_map, row_ranges
 
-BLOCK_ROWS = 2048  # eliminated at a time, so that kernel values and residuals stay in the cache
-# first rows, taken singly however many are wanted, so that shorter choices are prefixes of longer ones
+BLOCK_ROWS = 2048  # rows updated at a time, so that their kernel values and residuals stay in the cache
+# This many rows are taken one by one, however many are wanted, so that shorter choices are prefixes of longer ones.
 ONE_BY_ONE = 128
-AT_ONCE, CANDIDATES = 16, 128  # rows of each later block, and candidates for it
-# Swaps after the targeted choice, each O(n m^2): at most this many, and fewer if there are many points.
+AT_ONCE, CANDIDATES = 16, 128  # rows in each later block, and candidates for them
+# Limits on the swaps after the targeted choice: on their number, and on their number times m^2, because a swap costs
+# O(n m^2).
 MAX_SWAPS, SWAP_WORK = 10, 4_900
 
 
 def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """The accepted rows leave the residual together, block of rows by block of rows; tr R after each of them."""
+    """Eliminate the accepted rows from the residual together, and return tr R after each of them.
+
+    All rows' residuals are updated, one block of rows after the other.
+    """
     k, count = len(state.chosen), len(accepted)
     columns, known, left = gram.bind(accepted), state.filled, state.filled[accepted].T
     targets = state.targets
@@ -60,7 +66,7 @@ def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor
 
 
 def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float = 0.0) -> Residual:
-    """Up to `n_rows` rows by argmax |T_i|^2 / R_ii; fewer if the others are explained to rounding."""
+    """Up to `n_rows` rows, argmax |T_i|^2 / R_ii each; fewer once all other residuals are rounding."""
     state = start(gram.diagonal, n_rows, targets=targets, noise=noise)
     total = float(state.diagonal.sum())
     choose(state, gram.column, min(n_rows, ONE_BY_ONE), best_for_targets)
@@ -76,9 +82,9 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
     """The targeted choice on a torch device, row by row, without waiting for the device until the end.
 
-    F and the targets' coefficients are here the rows of one matrix W: row j adds ([K, T]_j - W_.j'W) / R_jj^.5 to it.
-    Kernel values are scaled so that the largest k(x, x) is 1, and the tolerance for explained rows is a constant that
-    can be part of a recording.
+    F' and the targets' coefficients form one matrix W, to which a chosen row j adds the row
+    ([K, T]_j - W_.j'W) / R_jj^.5.  Kernel values are scaled so that the largest k(x, x) is 1.  Then the tolerance for
+    explained rows is a constant, which can be part of a recording (spectrum/cuda_graphs.py).
     """
     import torch
 
@@ -91,14 +97,14 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     take_best = partial(_take_best, floor)
     repeat(("targeted", floor), take_best, n_rows, whole, diagonal, left, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)
-    # up to the first row without a positive score
+    # keep the rows before the first one without a positive score
     return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]
 
 
 def _take_best(
     floor: float, whole: Array, diagonal: Array, left: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
 ) -> None:
-    """Take the best row as number k; every array but the gram is updated in place."""
+    """Take the best row as the k-th choice; every array except `whole` is updated in place."""
     import torch
 
     n = whole.shape[0]
@@ -108,7 +114,7 @@ def _take_best(
     residual = torch.addmv(whole.index_select(0, row)[0], taken.T, of_row, alpha=-1.0)
     new = residual * diagonal.index_select(0, row).rsqrt()
     taken.index_copy_(0, k, new[None])
-    diagonal.addcmul_(new[:n], new[:n], value=-1.0)  # the residual of the row itself becomes zero, up to rounding
+    diagonal.addcmul_(new[:n], new[:n], value=-1.0)  # for the row itself, the result is zero up to rounding
     left.addr_(new[:n], new[n:], alpha=-1.0)
     chosen.index_copy_(0, k, row)
     best_scores.index_copy_(0, k, score)
@@ -116,7 +122,7 @@ def _take_best(
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    """The next rows, at most `n_wanted`, and the Cholesky factor of their residual gram."""
+    """The next block of rows, at most `n_wanted`, and the Cholesky factor of their residual gram."""
     assert state.targets is not None
     scores = np.einsum("ij,ij->i", state.targets, state.targets)[eligible] / state.diagonal[eligible]
     order = np.argsort(-scores, kind="stable")
@@ -131,7 +137,10 @@ def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -
 def _best_among(
     residual: np.ndarray, targets: np.ndarray, diagonal: np.ndarray, floor: float, of_others: float, n_wanted: int
 ) -> tuple[list[int], np.ndarray]:
-    """Candidates one by one, until a row outside them might be better, and the factor of their residual gram."""
+    """The best candidates, and the Cholesky factor of their residual gram.
+
+    Candidates are taken one by one, until none has a score above `of_others`, the best score of any other row.
+    """
     targets, diagonal = targets.copy(), diagonal.copy()
     factor = np.zeros((len(diagonal), n_wanted))
     taken: list[int] = []
@@ -152,10 +161,10 @@ def _best_among(
 
 
 def targeted_rows(rows: RowSet, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
-    """Places of rows chosen by targeted greedy selection.
+    """Places of the rows that the targeted rule chooses in a row set.
 
     `features` are the rows' whitened features over points that have been chosen already.  If the rounding of a float32
-    gram leaves too few rows to choose from, the gram is computed again in float64.
+    gram ends the choice before there are enough rows, it is repeated with the gram in float64.
     """
     count = min(n_rows, rows.size)
     n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)

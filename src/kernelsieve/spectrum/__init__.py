@@ -1,1 +1,1 @@
-"""Spectra: an orthonormal basis of the span of points, and the top of a symmetric operator."""
+"""Eigenproblems: an orthonormal basis of the span of points, and the top eigenpairs of a symmetric operator."""

@@ -1,9 +1,10 @@
 """Recorded sequences of torch operations, which a CUDA device replays: one launch instead of two hundred.
 
-A device receives its operations one by one, and with a few hundred points it waits for the next one longer than it
-works.  A sequence (`line`) that is always the same for arrays of the same shapes, and reads no value back from the
-device, is recorded as a CUDA graph when it is first used and replayed from then on, in this fit and in later ones.  On
-other devices, and if CUDA cannot record it, it is simply run.
+A device receives its operations one by one.  With a few hundred points it spends more time waiting for the next
+operation than working.  Here, a `line` is a function that runs a sequence of operations which is always the same for
+arrays of the same shapes, and which reads no value back from the device.  A line is recorded as a CUDA graph when it is
+first used, and replayed from then on, in this fit and in later ones.  On other devices, and if CUDA cannot record it,
+it is simply run.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 
 from ..arrays import Array
 
-LINE_REPEATS = 10  # repetitions of a repeated line in one recording
-KEPT = 16  # recordings that a thread keeps on a device; the least recently used one makes room for a new one
+LINE_REPEATS = 10  # how often a line that is to be repeated is run in one recording
+KEPT = 16  # recordings that a thread keeps on a device; a new one then replaces the least recently used one
 
 Line = Callable[..., tuple[Array, ...]]
 
@@ -24,8 +25,8 @@ Line = Callable[..., tuple[Array, ...]]
 def recorded(key: Hashable, line: Line, *given: Array) -> tuple[Array, ...]:
     """line(*given), replayed if it has been recorded.
 
-    The key and the arrays' shapes must determine what the line does: anything else that it uses is frozen in the
-    recording.
+    The key and the arrays' shapes must determine what the line does.  Anything else that it uses keeps, in replays, the
+    value that it had during the recording.
     """
     if given[0].device.type != "cuda":
         return line(*given)
@@ -38,7 +39,7 @@ def recorded(key: Hashable, line: Line, *given: Array) -> tuple[Array, ...]:
 
 
 def repeat(key: Hashable, line: Callable[..., None], n_times: int, *state: Array) -> None:
-    """Call line(*state), which changes these arrays in place, `n_times` times; `key` as in `recorded`."""
+    """Call line(*state) `n_times` times, which changes these arrays in place; `key` as in `recorded`."""
     n_left = n_times
     if state[0].device.type == "cuda" and n_times >= LINE_REPEATS:
         import torch
@@ -59,9 +60,9 @@ def repeat(key: Hashable, line: Callable[..., None], n_times: int, *state: Array
 
 
 class Recording:
-    """One recorded line of operations on arrays of certain shapes; or nothing, if it could not be recorded.
+    """A line recorded for arrays of certain shapes, or nothing if CUDA could not record it.
 
-    The function itself is not kept, because it may hold arrays of a single fit.
+    The line itself is not kept, because it may hold arrays of a single fit.
     """
 
     def __init__(self, line: Line, given: tuple[Array, ...], stage: _Stage) -> None:
@@ -70,7 +71,7 @@ class Recording:
         self._given = tuple(array.clone(memory_format=torch.contiguous_format) for array in given)
         self._graph = torch.cuda.CUDAGraph()
         try:
-            line(*self._given)  # a first run, in which libraries allocate their workspaces
+            line(*self._given)  # a first run outside the recording, in which libraries allocate their workspaces
             self._found = stage.record(self._graph, lambda: line(*self._given))
         except RuntimeError:  # an operation that this version of CUDA can run but not record
             self._graph = None
@@ -80,7 +81,7 @@ class Recording:
         _copy(given, self._given)
 
     def play(self) -> bool:
-        """Run the line, unless it could not be recorded."""
+        """Replay the line; False if it could not be recorded."""
         if self._graph is not None:
             self._graph.replay()
         return self._graph is not None
@@ -94,7 +95,7 @@ class Recording:
         return copies
 
     def copy_to(self, state: tuple[Array, ...]) -> None:
-        """Copy the arrays that replays have changed in place."""
+        """Copy the arrays that replays have changed in place to `state`."""
         _copy(self._given, state)
 
 
@@ -106,9 +107,9 @@ def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
 
 
 class _Stage:
-    """What a thread needs to record on a device: a stream, its recordings, and the memory that they share.
+    """A thread's recordings on a device, with the stream that they are made on and the memory that they share.
 
-    They can share memory because each is replayed, and its results are copied, before the next.
+    Recordings can share memory, because the results of a replay are copied before the next one is replayed.
     """
 
     def __init__(self) -> None:
@@ -116,11 +117,11 @@ class _Stage:
 
         self._recordings: dict[Hashable, Recording] = {}
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-        self._empty = torch.cuda.CUDAGraph()  # keeps the pool alive, which would end with its last recording
+        self._empty = torch.cuda.CUDAGraph()  # keeps the memory pool, which would be freed with its last recording
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
 
     def recording(self, key: Hashable, line: Line, given: tuple[Array, ...]) -> Recording:
-        """The recording of this line for arrays of these shapes, made where there is none yet."""
+        """The recording of this line for arrays of these shapes; it is made if there is none yet."""
         key = key, tuple((array.shape, array.dtype) for array in given)
         found = self._recordings.pop(key, None)
         if found is None:
@@ -131,12 +132,12 @@ class _Stage:
         return found
 
     def record(self, graph: Any, line: Callable[[], Any]) -> Any:
-        """The arrays that hold the results of line() whenever the graph is replayed."""
+        """Record line() in the graph; return the arrays that hold its results after every replay."""
         import torch
 
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            # other threads continue meanwhile
+            # "thread_local": other threads may use CUDA during the recording
             graph.capture_begin(pool=self._memory, capture_error_mode="thread_local")
             try:
                 found = line()

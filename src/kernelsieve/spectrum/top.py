@@ -1,4 +1,4 @@
-"""The top of a spectrum: one eigenproblem, and the only place that decides how it is solved.
+"""The largest eigenvalues and their vectors: the eigenproblem of all fits, and the choice of how it is solved.
 
 The best components on a basis of span(phi(S)), for rows whose coordinates there have the covariance C, are
 
@@ -7,29 +7,31 @@ The best components on a basis of span(phi(S)), for rows whose coordinates there
 For coefficients g over the points, the same problem is A g = mu K g, with K = K_SS = L L'.
 
 A kernel that is not positive semi-definite is the inner product of a space with a signature (a Krein space), and its
-negative part may be kept.  With W = U |L|^-1/2 and J = sign(L), rows have coordinates F = k(X, S) W, and with C the
-covariance of F the covariance operator is C J.  Its eigenpairs come from a symmetric matrix,
+negative part may be kept.  Let K_SS = U L U' be the eigendecomposition, W = U |L|^-1/2 and J = sign(L).  Then rows have
+the coordinates F = k(X, S) W, and with C the covariance of F, the covariance operator is C J.  Its eigenpairs come from
+a symmetric matrix,
 
     C^1/2 J C^1/2 q = mu q,      component J C^1/2 q / sqrt(mu) for mu > 0
 
-and with all rows as points they are those of scikit-learn's KernelPCA to rounding, which takes the positive
-eigenvalues of the centred gram.  Dropping the negative part of K_SS first, as is right for the rounding of a positive
-semi-definite kernel, loses the components that it balances.
+If all rows are points, these are the components of scikit-learn's KernelPCA up to rounding, which takes the positive
+eigenvalues of the centred gram.  For a positive semi-definite kernel, the negative part of K_SS is rounding and is
+dropped first.  For an indefinite kernel, dropping it would change the components that it takes part in.
 
 Exact kernel PCA is the top of the weighted, centred spectrum of a gram.  With weights omega (sum 1) and
 E = diag(omega)^1/2, C = I - omega 1' (or I when not centred), the nonzero spectrum of the covariance is that of
 
     B = E C' K C E,        B u = lambda u,        component v = Phi' d / sqrt(lambda),  d = C E u
 
-The top of a large operator comes from a block Krylov space, by Rayleigh-Ritz (Musco & Musco 2015).  It takes a handful
-of products with blocks of vectors, where ARPACK would read the whole matrix once for each vector:
+The top eigenpairs of a large operator B are computed in a block Krylov space (Musco & Musco 2015).  This takes a few
+products with blocks of vectors, where ARPACK would read the whole matrix once for each vector.  From a random block Y,
+the orthonormal basis
 
     q = [Q_1, ..., Q_k],      Q_1 = orth(B Y),      Q_i+1 = orth(B Q_i - q q'B Q_i)
 
-and the top pairs of q'B q, until their sum has converged.  On a device all blocks are computed in one go, without
-waiting: the Ritz values of fewer blocks are those of the leading part of q'B q, which the host inspects afterwards.
-There, blocks are orthonormalised by Cholesky factors, twice; this fails, and is reported, if they are linearly
-dependent.
+is extended until the sum of the top eigenvalues of q'B q has converged (Rayleigh-Ritz).  On a device, a fixed number of
+blocks is computed without waiting for intermediate results.  The leading part of q'B q belongs to the first blocks, so
+the host can see afterwards how many blocks were needed.  On a device, a block is orthonormalised by the Cholesky factor
+of its gram, twice.  This fails, and is reported, if the vectors are linearly dependent.
 """
 
 from __future__ import annotations
@@ -58,20 +60,22 @@ from ..threads import matmul
 from .cuda_graphs import recorded
 from .whitening import orthonormal, whiten
 
-DENSE_AT_LAST = 1000  # up to this many rows, a flat spectrum is finally left to a dense eigensolver
-OVERSAMPLING = 8
-MOST_RESTARTS = 40  # with more, the dense decomposition of the matrix costs no more
-BLOCKS = 5  # blocks of vectors that a device computes at once: most spectra need three to five
+# Up to this many rows, a dense eigensolver is used if the Krylov space does not converge because the spectrum is flat.
+DENSE_AT_LAST = 1000
+OVERSAMPLING = 8  # vectors in a block beyond the eigenvectors wanted
+MOST_RESTARTS = 40  # after this many, a dense eigendecomposition would have been as fast
+BLOCKS = 5  # blocks of vectors that a device computes without waiting: most spectra need three to five
 
 
 def block_krylov(
     apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
 ) -> tuple[np.ndarray, Array, bool]:
-    """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they converged.
+    """The top eigenpairs of a symmetric operator on vectors like `example`, and whether they have converged.
 
-    The space is that of a random block's images, together with vectors `near` the top ones if some are known.  Columns
-    of the operator itself would save a product; but if each row is similar to few others, they contain nothing of the
-    rest, and eigenvalues that they cannot reach would be missed.
+    The space starts from the image of a random block, in which vectors `near` the top ones replace some if they are
+    known.  Starting from columns of the operator itself would save a product.  But if each row is similar to few others
+    only, these columns are zero for all other rows, and eigenvectors on those would be missed.  The eigenvalues are on
+    the host.
     """
     xp = namespace(example)
     block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
@@ -81,23 +85,23 @@ def block_krylov(
         basis.append(block)
         images.append(apply(block))
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
-        ritz = to_numpy(q.T @ bq)  # so small a matrix is solved faster on the host
+        ritz = to_numpy(q.T @ bq)  # the host solves a small eigenproblem faster than a device
         totals.append(_sum_of_top(ritz, n_top))
         if settled := _settled(totals, q.shape[0]):
             break
         block = _new_directions(images[-1], q)
-        if settled := block.shape[1] == 0:  # the space is exhausted, so its eigenpairs are exact
+        if settled := block.shape[1] == 0:  # the space cannot be extended, so its eigenpairs are exact
             break
     values, small = top_eigh((ritz + ritz.T) / 2, n_top)
     return values, q @ like(small, q), settled
 
 
 def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarray, Array] | None:
-    """The top pairs of a large symmetric matrix on a device, to all digits; None if their eigenvalues are too close.
+    """The top eigenpairs of a large symmetric matrix on a device, to all digits; None if they do not converge.
 
-    Block Krylov spaces of a few blocks, each started from the Ritz vectors of the last, until |B v - lambda v| is at
-    most `tolerance` lambda_1 for every pair.  A space costs BLOCKS products of the matrix with n_top + OVERSAMPLING
-    vectors.
+    It computes one block Krylov space after the other, each started from the Ritz vectors of the last, until
+    |B v - lambda v| is at most `tolerance` lambda_1 for every pair.  A space costs BLOCKS products of the matrix with
+    n_top + OVERSAMPLING vectors.  Convergence is too slow if eigenvalues are very close to each other.
     """
     xp = namespace(matrix)
     block, _ = xp.linalg.qr(matrix @ _first_block(matrix[0, :], n_top, None))
@@ -118,12 +122,12 @@ def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarr
 
 
 def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
-    """The sum of the largest eigenvalues, for a fraction of the cost of their vectors."""
+    """The sum of the largest `n_top` eigenvalues; without eigenvectors it takes a fraction of the time."""
     return float(np.linalg.eigvalsh((ritz + ritz.T) / 2)[-n_top:].sum())
 
 
 def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
-    """`block_krylov` for a matrix on a device, which computes all blocks at once; None if they were not enough."""
+    """`block_krylov` for a matrix on a device, with BLOCKS blocks computed without waiting; None if they do not do."""
     block = _first_block(matrix[0, :], n_top, near)
     space = _space_of(as_float64(matrix), as_float64(block))
     if space is None:
@@ -138,7 +142,7 @@ def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.
 
 
 def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
-    """Random vectors, some of them replaced by vectors near the top ones if these are known."""
+    """Random vectors, of which some are replaced by vectors `near` the top ones if these are known."""
     block = like(_draws(example.shape[0], n_top + OVERSAMPLING), example)
     return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
 
@@ -149,52 +153,59 @@ def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
 
 
 def _first_totals(near: Array | None) -> list[float]:
-    """The sums to begin with: after vectors that are nearly right, the first change says nothing about later ones."""
+    """The sums of eigenvalues before the first space: zero for a random block, none for a block with `near` vectors.
+
+    Sums that start from vectors `near` the top ones change little at first, which says nothing about later changes.
+    """
     return [0.0] if near is None else []
 
 
 def _settled(totals: list[float], n_rows: int) -> bool:
     """Whether a growing sum has converged: little was added last, and little more is to be expected.
 
-    The share `to_come` of the sum is what would still be added if the changes went on shrinking at the same rate.
+    What is still to come is estimated by assuming that the changes go on shrinking at the same rate.  It may be at most
+    the share `to_come` of the sum.
     """
     if len(totals) < 3:
         return False
-    to_come = 2e-5 if n_rows > DENSE_AT_LAST else 2e-7  # with few rows, more digits cost little
+    to_come = 2e-5 if n_rows > DENSE_AT_LAST else 2e-7  # if there are few rows, more digits cost little
     before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
     limit = abs(totals[-1])
     if last <= to_come**2 * limit:
         return True
-    # the error is two to three digits smaller than the last change
+    # The remaining error is two to three digits smaller than the last change.
     return last <= 1e-3 * limit and last * last <= to_come * limit * (before - last)
 
 
 def _new_directions(image: Array, basis: Array) -> Array:
-    """An orthonormal basis of the part of `image` outside the span of `basis`, rounding left out.
+    """An orthonormal basis of the part of `image` outside the span of `basis`, without directions that are rounding.
 
-    Once the Krylov space is exhausted, the remainder is rounding: normalised to unit length it would point anywhere,
-    even into the span, and its variance would be counted twice.
+    Once the Krylov space cannot be extended, the remainder of `image` is rounding.  Normalised to unit length, it could
+    point anywhere, even into the span, and variance along it would be counted twice.
     """
     xp = namespace(image)
     rounding = xp.finfo(image.dtype).eps * image.shape[0] ** 0.5 * inner(image, image) ** 0.5
     block = image
-    for _ in range(2):  # twice is enough
+    for _ in range(2):  # one projection leaves rounding errors in the span; the second removes them
         block = block - basis @ (basis.T @ block)
     n_more = max(0, basis.shape[0] - basis.shape[1])
     directions, triangle = xp.linalg.qr(block)
-    # if all remainders are 100 times longer than rounding, they are already orthogonal to the basis to one percent
+    # If all remainders are 100 times longer than rounding, they are already orthogonal to the basis to one percent.
     if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > 100 * rounding:
         return directions
     directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
     rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
     block = directions[:, :rank]
-    # short remainders are orthogonal to the basis to a few digits only: project again
+    # Short remainders are orthogonal to the basis to a few digits only, so project them again.
     block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))
     return block
 
 
 def _space_of(matrix: Array, block: Array) -> tuple[Array, Array] | None:
-    """q (n, k p) and q'B q for a symmetric B and vectors (n, p) to start from; None if the blocks are dependent."""
+    """q (n, k p) and q'B q for a symmetric matrix B (n, n) and a first block (n, p).
+
+    None if B is too small for so many vectors, or if the blocks are linearly dependent.
+    """
     if BLOCKS * block.shape[1] > matrix.shape[0]:
         return None
     q, ritz, off = recorded("Krylov space", _space, matrix, block)
@@ -202,13 +213,13 @@ def _space_of(matrix: Array, block: Array) -> tuple[Array, Array] | None:
 
 
 def _space(matrix: Array, block: Array) -> tuple[Array, ...]:
-    """q, q'B q, and how far q'q is from the identity."""
+    """q, q'B q, and the largest element of |q'q - I|."""
     import torch
 
     block = _orthonormal(matrix @ block)
     q, image = block, matrix @ block
     for _ in range(BLOCKS - 1):
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # one projection leaves rounding errors in the span; the second removes them
             image = image - q @ (q.T @ image)
         block = _orthonormal(image)
         q = torch.cat([q, block], dim=1)
@@ -219,10 +230,10 @@ def _space(matrix: Array, block: Array) -> tuple[Array, ...]:
 
 
 def _orthonormal(block: Array) -> Array:
-    """An orthonormal basis of the block's columns; if these are dependent the result is not orthonormal."""
+    """An orthonormal basis of the block's columns; if these are linearly dependent, the result is not orthonormal."""
     import torch
 
-    for _ in range(2):  # the second pass removes the error that the block's condition leaves after the first
+    for _ in range(2):  # the first pass is inexact for an ill-conditioned block; the second removes its error
         block = block / torch.linalg.vector_norm(block, dim=0)
         factor, _ = unchecked_cholesky(block.T @ block, 1e-15)
         block = torch.linalg.solve_triangular(factor, block.T, upper=False).T
@@ -232,16 +243,17 @@ def _orthonormal(block: Array) -> Array:
 def refined(
     apply: Callable[[Array], Array], gram: Array, factor: Array, guess: Array, n_top: int
 ) -> tuple[np.ndarray, Array]:
-    """The top `n_top` pairs of A g = mu K g, or as many as the guess has room for.
+    """The top `n_top` eigenpairs of A g = mu K g; `gram` is K, and `factor` its lower Cholesky factor.
 
-    With the lower Cholesky factor L of K, and a guess Y (m, p) near the span of the top vectors,
+    With a guess Y (m, p) near the span of the top vectors,
 
         Rayleigh-Ritz over [Y, K^-1 A Y - Y (Y'A Y)]
 
-    squares the error of the guess.  A is applied twice, to p vectors each time: where A = K_SN K_NS that is
-    8 n m p operations against the 2 n m^2 of forming it and the m^3 of its eigendecomposition.
+    squares the error of the guess.  A guess with few columns gives fewer than `n_top` pairs.  A is applied twice to p vectors.  For A = K_SN K_NS these are 8 n m p operations;
+    forming A would take 2 n m^2, and its eigendecomposition about m^3.
     """
-    found = orthonormal(guess, gram)  # approximately orthonormal, which is enough because Rayleigh-Ritz below is exact
+    # Approximately orthonormal is enough here, because Rayleigh-Ritz uses the exact metric below.
+    found = orthonormal(guess, gram)
     if found is None:
         found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), HALF_THE_DIGITS).matrix, guess)
     guess = found
@@ -249,13 +261,13 @@ def refined(
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
     xp, step_weighed = namespace(step), gram @ step
     lengths = xp.sqrt(xp.abs(xp.sum(step * step_weighed, axis=0)))
-    # a shorter step is rounding of float32 products, not a direction
+    # A step shorter than this is the rounding of float32 products, and its direction means nothing.
     least = 1e-5 * xp.max(xp.abs(xp.linalg.diagonal(guess.T @ image)))
     scale = xp.where(lengths > least, 1.0 / xp.maximum(lengths, least), xp.zeros_like(lengths))
     step, step_weighed = step * scale, step_weighed * scale
     basis = xp.concat([guess, step], axis=1)
     images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
-    # so small a problem is solved on the host: a device takes milliseconds for it
+    # The host solves this small problem, for which a device would take milliseconds.
     metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
     mixing = whiten(metric, HALF_THE_DIGITS).matrix
     inner = mixing.T @ inner @ mixing
@@ -263,23 +275,23 @@ def refined(
     return values, basis @ like(mixing @ vectors, basis)
 
 
-# From this size on, products with an operator cost less than its eigendecomposition, unless many vectors are needed.
+# For operators of at least this size, products cost less than an eigendecomposition, unless many vectors are needed.
 LARGE = 400
-SOLVED_ON_DEVICE = 128  # smaller matrices are copied to the host, where they are solved faster
+SOLVED_ON_DEVICE = 128  # smaller matrices are copied to the host, which solves them faster
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A symmetric operator, given by its products and as a matrix, each computed only if it is needed."""
+    """A symmetric operator: its products with vectors, and its matrix, each computed only if it is needed."""
 
-    example: Array  # (n,) a vector that it can be applied to
+    example: Array  # (n,) a vector that the operator can be applied to
     apply: Callable[[Array], Array]
     matrix: Callable[[], Array]
     metric: tuple[Array, Array] | None = None  # K and its lower Cholesky factor, for the problem A g = mu K g
 
     @classmethod
     def of(cls, matrix: Array) -> Operator:
-        """The operator that is this matrix."""
+        """The operator with this matrix."""
         return cls(matrix[0, :], lambda block: matrix @ block, lambda: matrix)
 
 
@@ -301,14 +313,15 @@ def top(
     | what is given                                  | how it is solved                                              |
     |------------------------------------------------|---------------------------------------------------------------|
     | a `signature`                                  | densely, by the symmetric matrix C^1/2 J C^1/2                |
-    | a metric, vectors `near` the top ones          | one step of subspace iteration from them (`refined`)          |
+    | a metric, and vectors `near` the top ones      | by one Rayleigh-Ritz step from these vectors (`refined`)      |
     | a metric                                       | densely, by L^-1 A L^-T                                       |
-    | `precise`, or an operator that is not large    | densely; on a device from SOLVED_ON_DEVICE on, else the host  |
-    | a large one                                    | a block Krylov space, with vectors `near` the top ones in it; |
-    |                                                | densely where its spectrum is flat and it is not very large   |
+    | `precise`, or an operator that is not large    | densely, on the host or, from SOLVED_ON_DEVICE on, the device |
+    | a large operator                               | by a block Krylov space, which contains vectors `near` the    |
+    |                                                | top ones; if that does not converge and there are at most     |
+    |                                                | DENSE_AT_LAST rows, densely                                   |
 
     A Krylov space gives the sum of the eigenvalues to five digits and the span of the vectors to a few; `precise` asks
-    for all digits.  On a device, captured variance is computed without vectors (search/objective_cuda.py).
+    for all digits.  On a device, captured variance is computed without this function (search/objective_cuda.py).
     """
     if signature is not None:
         return _signed(to_numpy(operator.matrix()), signature, n_top)
@@ -334,21 +347,21 @@ def _from_products(operator: Operator, n_top: int, near: Array | None) -> tuple[
 def _over_points(
     operator: Operator, metric: tuple[Array, Array], n_top: int, near: Array | None
 ) -> tuple[np.ndarray, Array]:
-    """The top pairs of A g = mu K g, with g'K g = 1."""
+    """The top eigenpairs of A g = mu K g, with g'K g = 1."""
     gram, factor = metric
     if near is not None:
         return refined(operator.apply, gram, factor, near, n_top)
     half = solve_lower(factor, operator.matrix())
     reduced = solve_lower(factor, half.T)
     n_top = min(n_top, int(gram.shape[0]))
-    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # the points are so far away that k overflows
+    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # k overflows because points are far away
         return np.full(n_top, -np.inf), namespace(gram).zeros_like(gram[:, :n_top])
     values, vectors = top_eigh((reduced + reduced.T) / 2, n_top)
     return to_numpy(values), solve_lower(factor, vectors, transpose=True)
 
 
 def _signed(covariance: np.ndarray, signature: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
-    """(mu, J v) of the best components of positive length; zeros if there are fewer than `n_top`."""
+    """mu and J C^1/2 q / sqrt(mu) for the `n_top` largest mu > 0 (see the module's text); zeros if there are fewer."""
     values, vectors = top_eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     found, small = top_eigh(root @ (signature[:, None] * root), n_top)
@@ -361,7 +374,7 @@ def _signed(covariance: np.ndarray, signature: np.ndarray, n_top: int) -> tuple[
 
 @dataclass(frozen=True)
 class ExactComponents:
-    """The top of the spectrum of the covariance, and its vectors over the rows of the gram."""
+    """The components of exact kernel PCA, as coefficients over the rows of the gram, and their variances."""
 
     variances: np.ndarray  # (M,) variance along each component
     directions: Array  # (n, M): sqrt(lambda) v = Phi' directions
@@ -381,7 +394,7 @@ def exact_components(
     precise: bool = False,
     near: Array | None = None,
 ) -> ExactComponents:
-    """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero.
+    """The top `n_components` components of exact kernel PCA on `gram`; negative eigenvalues count as zero.
 
     `near` and `precise` as in `top`.
     """
@@ -389,7 +402,7 @@ def exact_components(
     if weights is None:
         omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
     else:
-        omega = like(weights / namespace(weights).sum(weights), gram)  # float32 can hold their ratios
+        omega = like(weights / namespace(weights).sum(weights), gram)  # divided first: float32 can represent ratios
     root = xp.sqrt(omega)
 
     def right(block: Array) -> Array:  # C E block
@@ -409,7 +422,7 @@ def exact_components(
 
 
 def component_signs(coef: Array) -> Array:
-    """+-1 for each component, such that its largest coefficient becomes positive."""
+    """The sign +-1 for each component by which its coefficient of largest size becomes positive."""
     xp = namespace(coef)
     largest = xp.argmax(xp.abs(coef), axis=0)
     places = like(xp.arange(coef.shape[0]), largest)

@@ -4,14 +4,16 @@ Whitening uses the eigenvalues that are above rounding:
 
     K = U L U',    W = U L^-1/2,    W' K W = I
 
-An eigenvector has the rounding error of the largest eigenvalue, so W' K W is off by u l_1 / l_q.  If l_q is small this
-exceeds the error from the kernel values themselves: components would be longer than one, and the variance along them
-too large.  Then W is corrected by the Cholesky factor of the actual W' K W:
+The rounding error of an eigenvector is proportional to the largest eigenvalue l_1, so W' K W is off by u l_1 / l_q,
+with the unit roundoff u and the smallest eigenvalue used, l_q.  If l_q is small, this exceeds the error from the kernel
+values themselves.  Components would be longer than one, and the variance along them too large.  Then W is corrected by
+the Cholesky factor of the actual W' K W:
 
     W' K W = C C',    W <- W C^-T
 
-If the factor L of K = L L' proves that all eigenvalues are above rounding, W = L^-T is a whitening, too, for a tenth
-of the cost of eigenvectors:  1 / |L^-1|^2 = 1 / tr K^-1 <= l_q  and  l_1 <= max_i sum_j |K_ij|.
+The Cholesky factor L of K = L L' gives another whitening, W = L^-T, for a tenth of the cost of eigenvectors.  It is
+used if all eigenvalues are proved to be above rounding by the bounds  1 / |L^-1|^2 = 1 / tr K^-1 <= l_q  and
+l_1 <= max_i sum_j |K_ij|.
 
 If the negative part of an indefinite kernel is kept, W = U |L|^-1/2 and W'K W = J, a diagonal of signs.
 """
@@ -37,7 +39,7 @@ from ..arrays import (
 )
 from ..threads import matmul, ordered_map, row_ranges
 
-# Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
+# Eigenvalues of a gram below this share of the largest are rounding: for kernel values in float64, and in float32.
 RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
 DROPPED_WITH_NEGATIVE = (
@@ -48,10 +50,10 @@ DROPPED_WITH_NEGATIVE = (
 
 @dataclass(frozen=True)
 class Whitening:
-    """W with W' K W = I, and the share of the spectrum that was dropped for being negative."""
+    """W with W' K W = I (a diagonal of signs if the negative part was kept), and the size of the negative part."""
 
     matrix: Array  # (r, q)
-    # sum of |negative eigenvalues| / sum of all |eigenvalues|: if above rounding, the kernel is indefinite
+    # Sum of |negative eigenvalues| / sum of all |eigenvalues|.  If it is above rounding, the kernel is indefinite.
     negative_share: float
 
 
@@ -65,23 +67,23 @@ class GramSpectrum:
 
     @classmethod
     def of(cls, gram: Array) -> GramSpectrum:
-        """The spectrum of a gram, whose values are checked first."""
+        """The spectrum of a gram; an error if the gram's values cannot be used."""
         check_kernel_values(gram)
         gram = (gram + gram.T) / 2
         return cls(gram, *top_eigh(gram))
 
     def rank(self, tolerance: float) -> int:
-        """The number of eigenvalues above `tolerance` times the largest, and larger than the most negative one."""
+        """The number of eigenvalues above `tolerance` times the largest and above the size of the most negative one."""
         xp = namespace(self.values)
         floor = max(tolerance * max(float(self.values[0]), 0.0), -float(self.values[-1]))
         return int(xp.sum(xp.astype(self.values > floor, xp.int64)))
 
     def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False, n_threads: int = 1) -> Whitening:
-        """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+        """W = U L^-1/2 over the eigenvalues above `tolerance` times the largest.
 
-        If the kernel is indefinite, eigenvalues smaller than the most negative one are dropped as well: they are as
-        uncertain as that one is large, and dividing by them would let captured variance grow without bound.  `signed`
-        keeps the negative ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
+        If the kernel is indefinite, eigenvalues below the size of the most negative one are dropped as well.  Dividing
+        by them would let captured variance grow without bound.  If `signed`, negative eigenvalues are kept beside the
+        positive ones: W = U |L|^-1/2, W'K W = diag(+-1).
         """
         values, vectors = self.values, self.vectors
         xp = namespace(values)
@@ -101,26 +103,26 @@ class GramSpectrum:
                 "coef0"
             )
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
-        if float(values[rank - 1]) < 1e-6 * float(values[0]):  # above this, eigenvectors are accurate to ten digits
+        if float(values[rank - 1]) < 1e-6 * float(values[0]):  # otherwise eigenvectors are accurate to ten digits
             corrected = orthonormal(matrix, self.gram, n_threads)
             matrix = matrix if corrected is None else corrected
         return Whitening(matrix, share_of_negative(values))
 
 
 def orthonormal(basis: Array, gram: Array, n_threads: int = 1) -> Array | None:
-    """B C^-T with B' K B = C C': orthonormal, with the span of B; None if B is linearly dependent."""
+    """B C^-T with B' K B = C C': an orthonormal basis of the span of B; None if B is linearly dependent."""
     metric = matmul(basis.T, matmul(gram, basis, n_threads), n_threads)
     factor = cholesky((metric + metric.T) / 2)
     if factor is None:
         return None
-    if not is_numpy(basis) or len(basis) < 400:  # fewer are solved faster than they are handed to threads
+    if not is_numpy(basis) or len(basis) < 400:  # one thread solves a small system faster
         return solve_lower(factor, basis.T).T
-    parts = row_ranges(len(basis), 125)  # independent of the number of threads, so that results have the same bits
+    parts = row_ranges(len(basis), 125)  # parts do not depend on the number of threads, so results have the same bits
     return np.concatenate(list(ordered_map(lambda rows: solve_lower(factor, basis[rows].T).T, parts, n_threads)))
 
 
 def triangular_whitening(gram: np.ndarray) -> np.ndarray | None:
-    """L^-T for gram = L L', if that proves every eigenvalue to be above RANK_TOLERANCE times the largest; else None."""
+    """L^-T for gram = L L', if L proves that every eigenvalue is above RANK_TOLERANCE times the largest; else None."""
     factor = cholesky(gram)
     if factor is None:
         return None
@@ -130,7 +132,7 @@ def triangular_whitening(gram: np.ndarray) -> np.ndarray | None:
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
-    """The whitening of a gram that is needed only once (see `GramSpectrum.whitening`)."""
+    """The whitening of a gram whose spectrum is not needed again (see `GramSpectrum.whitening`)."""
     return GramSpectrum.of(gram).whitening(tolerance)
 
 
@@ -148,18 +150,18 @@ def share_of_negative(values: Array) -> float:
 
 
 def signs_of(whitening: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """J, from W'K_SS W = J."""
+    """The signs on the diagonal of J = W'K_SS W."""
     return np.where(np.sum(whitening * (gram @ whitening), axis=0) < 0, -1.0, 1.0)
 
 
 def check_kernel_values(gram: Array) -> None:
-    """Make sure that kernel values can be used: all are finite, and some on the diagonal are not zero."""
+    """Raise an error unless all kernel values are finite and some on the diagonal are not zero."""
     check_finite_kernel(gram)
     check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
 
 
 def check_kernel_diagonal(diagonal: Array) -> None:
-    """Make sure that the values k(x, x) can be used: all are finite, and some are not zero.
+    """Raise an error unless all values k(x, x) are finite and some are not zero.
 
     All of them may be negative, because an indefinite kernel can still have a positive part.
     """
@@ -170,7 +172,7 @@ def check_kernel_diagonal(diagonal: Array) -> None:
             "the kernel matrix of these rows has no positive part for points to carry: k(x, x) is zero for all of "
             "them. Give another coef0 or another kernel"
         )
-    if float(xp.max(xp.abs(diagonal))) < 1e-140:  # squares lose digits, and cubes are zero
+    if float(xp.max(xp.abs(diagonal))) < 1e-140:  # squares of such numbers lose digits, and their cubes are zero
         raise ValueError(
             f"k(x, x) is at most {float(xp.max(xp.abs(diagonal))):.3g} on these rows: products of such numbers are too "
             "small to compute with. Multiply the kernel's values, or the rows, by a power of ten"
@@ -178,7 +180,7 @@ def check_kernel_diagonal(diagonal: Array) -> None:
 
 
 def check_finite_kernel(values: Array) -> None:
-    """Check that kernel values have no NaN or infinity, and are small enough to be squared."""
+    """Raise an error if kernel values are NaN or infinity, or so large that the sum of their squares overflows."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = xp.sum(values * values)
