@@ -1,1 +1,1 @@
-"""The search for support points: moved freely, chosen by the best of several rules, or given by the user."""
+"""The search for support points, which are moved freely, chosen by the best of several rules, or given by the user."""

@@ -1,12 +1,14 @@
 """gamma="auto": the width of the kernel with which held-out rows are reconstructed best from their scores.
 
-For widths around the median distance a small model is fitted to some rows, and other rows are sent through it and back:
+For several widths around the median distance, a small model is fitted to some rows, and held-out rows are reconstructed
+from their scores:
 
     error(gamma) = mean over held-out rows of |x - preimage(scores(x))|^2
 
-With a kernel that is too narrow no row is like any other, and a new one cannot be placed; one that is too wide does no
-better than linear PCA.  The gamma with the smallest error is taken.  (M. A. Alam and K. Fukumizu, "Hyperparameter
-selection in kernel principal component analysis", Journal of Computer Science 10 (2014) 1139-1150.)
+With a kernel that is too narrow, no row is similar to any other, so a new row cannot be reconstructed.  With a kernel
+that is too wide, the model does no better than linear PCA.  The gamma with the smallest error is taken.  (M. A. Alam
+and K. Fukumizu, "Hyperparameter selection in kernel principal component analysis", Journal of Computer Science 10
+(2014) 1139-1150.)
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from ..threads import one_blas_thread
 
 @dataclass(frozen=True)
 class WidthTrial:
-    """Which widths are tried, and on what."""
+    """The widths that are tried, and the rows and models that they are tried on."""
 
     factors: tuple[float, ...] = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # multiples of the median rule's gamma
-    max_rows: int = 2000  # to fit the small models to; as many again are held out
-    least_points: int = 30  # support points of the small models, which are k-means centres
-    points_a_component: int = 5
-    kmeans_steps: int = 10
-    n_components: int = 10  # for an estimator that does not know its number of components yet
+    max_rows: int = 2000  # most rows that the small models are fitted to; as many again are held out
+    least_points: int = 30  # least number of support points of a small model, which are k-means centres
+    points_a_component: int = 5  # support points for each component, if these are more than `least_points`
+    kmeans_steps: int = 10  # steps of Lloyd's iteration
+    n_components: int = 10  # number of components, if the estimator does not know its own yet
     nearly_as_good: float = 1.001  # the widest kernel within this factor of the smallest error is taken
 
 
@@ -43,7 +45,7 @@ TRIAL = WidthTrial()
 
 @dataclass(frozen=True)
 class TriedGamma:
-    """A gamma that was tried, and the share of the held-out rows' variance that was lost with it."""
+    """A gamma that was tried, and its error: the share of the held-out rows' variance that reconstructions lose."""
 
     gamma: float
     error: float
@@ -52,15 +54,15 @@ class TriedGamma:
 def tried_widths(
     rows: np.ndarray, kernel: str, n_components: int | None, seed: int, weights: np.ndarray | None = None
 ) -> list[TriedGamma]:
-    """The gammas that were tried, with their errors.
+    """Try several gammas, and return each with its error.
 
     Parameters
     ----------
-    rows : dense rows, of which at most 2 `TRIAL.max_rows` are looked at
+    rows : dense rows, of which at most 2 `TRIAL.max_rows` are used
     kernel : name of a kernel that has a width
-    n_components : of the small models; None for `TRIAL.n_components`
-    seed : of the split into rows to fit to and rows held out
-    weights : of the rows
+    n_components : number of components of the small models; None for `TRIAL.n_components`
+    seed : seed of the random split into rows to fit to and held-out rows
+    weights : weights of the rows, or None
     """
     with_width = names_of_kernels(lambda kind: kind.stationary)
     if kernel not in with_width:
@@ -102,6 +104,6 @@ def _squares(differences: np.ndarray, weights: np.ndarray | None) -> float:
 
 
 def best_width(widths: list[TriedGamma]) -> float:
-    """The gamma with the smallest error, or the widest kernel among those that are nearly as good."""
+    """The gamma of the widest kernel among those whose error is nearly the smallest."""
     smallest = min(width.error for width in widths)
     return min(width.gamma for width in widths if width.error <= TRIAL.nearly_as_good * smallest)

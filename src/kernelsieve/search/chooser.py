@@ -1,21 +1,22 @@
 """From the user's request to chosen points: any rule, and any way of giving the number of points.
 
-`n_support="auto"` searches for the fewest points whose captured variance, on the sample, reaches a share of exact
-kernel PCA's on the same rows; each size starts from the points of the one before.
+`n_support="auto"` searches for the smallest number of points whose captured variance, on the sample, reaches a given
+share of exact kernel PCA's on the same rows.  The search at each number starts from the points found for the last one.
 
-A choice from a later sample of the same stream need not start from nothing.  But it must not start from the old points
-alone, because it would stay near places that were good for earlier rows.  `against_current` moves both, measures them
-on the same evaluation rows, and takes the better one.  Points given by the user stay where they are, and those of a
-rule are chosen again by that rule.
+When points are chosen again from a later sample of the same stream, there are two candidates: points found from new
+starts, and the current points moved on.  The current points alone would stay near places that were good for earlier
+rows.  `against_current` measures both on the same evaluation rows and takes the better ones.  Points given by the user
+are kept, and rows chosen by a rule are chosen again by that rule.
 
 An estimator that finds its support among candidate rows gets them from `dictionary`: all rows of small data, otherwise
 rows chosen by randomly pivoted Cholesky from a sample.
 
-A user's own points are row numbers, points, or a function that chooses either.
+A user may give row numbers, points, or a function that chooses either.
 
-For points that cannot be moved, each of several rules chooses, and the measured ratio decides.  A positive semi-
-definite kernel needs only a few rules.  For a kernel that may be indefinite no single rule can be trusted: if the first
-few do not keep nearly all of the variance, every other rule is tried as well, and the random ones several times.
+For points that cannot be moved, several rules choose rows, and the choice with the best captured ratio is taken.  For a
+positive semi-definite kernel a few rules are enough.  For a kernel that may be indefinite, no single rule is reliable:
+if the first few do not keep nearly all of the variance, all other rules are tried as well, the random ones several
+times.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ CHANCE_RULES = ("leverage", "uniform", "rpcholesky", "kmeans")
 def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
     """The best of a few rules' choices; `thorough` tries all rules if the kernel may be indefinite."""
     sample = problem.sample
-    # each further rule would have to compute kernel values of its own
+    # With costly kernel values one rule must do, because each further rule would need values of its own.
     if sample.plan.all_evaluate and not sample.rows.whole:
         return replace(_chosen_by("targeted", problem, n_support, n_swaps), nested=False)
     names = (*ROW_RULES, "kmeans") if _centres_may_do(sample) else ROW_RULES
@@ -64,12 +65,12 @@ def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thoroug
 
 
 def _centres_may_do(sample: Sample) -> bool:
-    """Whether points that are not rows are worth a try, which needs a kernel that has values there.
+    """Whether k-means centres are worth a try as points, which needs a kernel that has values at any point.
 
-    A user's function of vectors has them; but rows of one or two whole numbers may be indices of objects, which have
-    no centres.
+    A user's function usually has values at any vector.  But rows of one or two whole numbers may be indices of objects,
+    for which centres mean nothing.
     """
-    if sample.kernel.rows_only or sample.plan.all_evaluate:  # values at centres would exceed the budget
+    if sample.kernel.rows_only or sample.plan.all_evaluate:  # costly values at centres would exceed the budget
         return False
     if sample.kernel.definite is None:
         values = dense(sample.evaluation.given)
@@ -78,7 +79,7 @@ def _centres_may_do(sample: Sample) -> bool:
 
 
 def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: int) -> Choice:
-    """The best of these rules' choices; one without a positive part is taken only if none has any."""
+    """The best of these rules' choices; choices without a point with k(s, s) > 0 count only if there are no others."""
     tried = [_chosen_by(name, problem, n_support, n_swaps) for name in names]
     tried = [one for one in tried if _has_positive_part(one)] or [one for one in tried if one.n_support] or tried
     return max((Choice.measured(one, problem) for one in tried), key=merit)
@@ -92,33 +93,33 @@ def _chosen_by(name: str, problem: Problem, n_support: int, n_swaps: int) -> Sel
 
 
 def _has_positive_part(chosen: Selection) -> bool:
-    """Whether k(s, s) > 0 for some point; under an indefinite kernel a rule may choose only others."""
+    """Whether k(s, s) > 0 for some point; under an indefinite kernel, a rule may choose points without such values."""
     if chosen.kernel.definite or chosen.kernel.precomputed:
         return True
     return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
 
 
 def merit(choice: Choice) -> tuple[int, float]:
-    """Sort key of choices: how many components they have, then how much these capture."""
+    """Sort key of choices: first the number of components with any variance, then the captured ratio."""
     assert choice.ratio is not None
     return choice.ratio.n_directions, choice.ratio.value
 
 
-# Rules that look at the variance that points capture alone, and not at how many components have any.
+# Rules that only maximise captured variance, so that some of the components may end up with no variance at all.
 BY_VARIANCE = ("optimized", "targeted", "gain")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work the search does: the parameters of SparseKernelPCA of these names."""
+    """How much work the search does, as given by parameters of SparseKernelPCA."""
 
-    n_samples: int | None  # rows to look at, None for the default
+    n_samples: int | None  # size of the sample (n_optimization_samples); None for the default
     max_iter: int
     tol: float
-    options: Mapping[str, Any] = field(default_factory=lambda: RULE_OPTIONS)  # of the rule
+    options: Mapping[str, Any] = field(default_factory=lambda: RULE_OPTIONS)  # options of the rule
 
     def check(self, name: str) -> None:
-        """Refuse options that the named rule does not have."""
+        """Raise an error if an option is given that the named rule does not have."""
         for option, value in self.options.items():
             if value != RULE_OPTIONS[option] and name not in (names := takers(option)):
                 right = ", ".join(map(repr, names))
@@ -131,14 +132,14 @@ class Chooser:
 
     problem: Problem
     effort: Effort
-    rule: Any  # a name, or the points, row numbers or function that the user gives instead
+    rule: Any  # the name of a rule; or points, row numbers or a function that the user gives instead
 
     def __post_init__(self) -> None:
         self.effort.check(self.rule_name)
 
     @cached_property
     def rule_name(self) -> str:
-        """The rule that runs: moved points fall back to rows if the kernel has no gradient."""
+        """The name of the rule that runs: "targeted" replaces "optimized" if points cannot be moved."""
         if not isinstance(self.rule, str):
             return "callable" if callable(self.rule) else "given"
         if self.rule == "optimized" and not movable(self.problem.sample, lambda: self._coordinates):
@@ -147,12 +148,12 @@ class Chooser:
 
     @cached_property
     def _coordinates(self) -> Coordinates:
-        """Coordinates of the first sample; for sparse rows they decide whether points can be moved at all."""
+        """The coordinates of the first sample, which for sparse rows decide whether points can be moved at all."""
         return self.problem.coordinates or coordinates(self.problem.sample)
 
     @property
     def _most_moved(self) -> int:
-        """How many points may be moved: those of sparse rows are dense."""
+        """The largest number of points that may be moved: moved points are dense, even if the rows are sparse."""
         X, most = self.problem.sample.rows.X, self.problem.sample.plan.most_dense_values
         return most // X.shape[1] if scipy.sparse.issparse(X) else most
 
@@ -171,7 +172,7 @@ class Chooser:
         return selector(self.rule_name, **self.effort.options)
 
     def fixed(self, n_support: int) -> Choice:
-        """`n_support` points."""
+        """A choice of `n_support` points."""
         problem = self._problem_for(self.problem, n_support)
         sample = problem.sample
         if n_support >= sample.size and sample.rows.whole and self._max_residual is None:
@@ -182,13 +183,13 @@ class Chooser:
         return self._measured(problem, self._select(problem, n_support), last=True)
 
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
-        """`n_support` points by the rule; the best of a few rules if points should be moved and cannot be."""
+        """`n_support` points by the rule, or by the best of a few rules if points should be moved but cannot be."""
         if self.rule != "optimized":
             found = self._selector(problem.sample, n_support, problem.rng)
             exact = problem.sample.in_float64
             if found.n_support >= n_support or exact is problem.sample or self._max_residual is not None:
                 return found
-            # rounding ended a greedy rule too soon: repeat it in float64
+            # Rounding in float32 ended a greedy rule too soon, so repeat it in float64.
             return self._selector(exact, n_support, problem.rng)
         return best_of_rules(problem, n_support, self.effort.options["n_swaps"], thorough=thorough)
 
@@ -265,14 +266,17 @@ class Chooser:
         return problem.for_points(n_support, asked)
 
     def _measured(self, problem: Problem, selection: Selection, *, last: bool = False) -> Choice:
-        """The choice with its ratio; the last choice also with its span, if there are threads for both."""
+        """The choice with its ratio; if it is the `last` one and there are threads for both, also with its span.
+
+        If points that maximise captured variance lack components, rows by the residual rule may replace them.
+        """
         choice = Choice.measured(_as_rows_hold_it(problem, selection), problem, last=last)
         selection, ratio = choice.selection, choice.ratio
         assert ratio is not None
         if self.rule_name not in BY_VARIANCE or ratio.n_directions >= problem.sample.n_components:
             return choice
-        # captured variance is useless to choose points for components that have hardly any variance, but the rows that
-        # differ most from each other span them all
+        # Components with hardly any variance do not influence a choice by captured variance.  The residual rule chooses
+        # rows that differ most from each other, which span these components, too.
         rows = SELECTORS["residual"](problem.sample.in_float64, selection.n_support, problem.rng)
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_evaluation=False)
         ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
@@ -283,7 +287,10 @@ class Chooser:
         return replace(other, ratio=replace(other.ratio, n_directions=theirs))
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
-        """Free points of any number; each search starts from the result of the last one on the same sample."""
+        """A function that chooses any number of free points.
+
+        Each search starts from the result of the last one, as long as the sample is the same.
+        """
         search: FreePoints | None = None
         last: Candidate | None = None
         rows_for = 0
@@ -292,7 +299,7 @@ class Chooser:
             nonlocal problem, search, last, rows_for
             if n_support > problem.sample.plan.grows_enough * rows_for:
                 problem, rows_for = self._problem_for(problem, n_support), n_support
-            # many rows are copies: there are no other points to choose
+            # If many rows are copies, all distinct rows may be fewer than the points wanted.
             if problem.sample.rows.whole and n_support >= problem.sample.size:
                 return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:
@@ -305,7 +312,10 @@ class Chooser:
         return at
 
     def _rule_sizes(self, problem: Problem) -> Callable[[int], Choice]:
-        """Points of any number by a rule; the longest nested selection so far holds every shorter one."""
+        """A function that chooses any number of points by a rule.
+
+        A nested selection contains every smaller one, so the rule runs only if more points are wanted than before.
+        """
         longest: Selection | None = None
 
         def at(n_support: int) -> Choice:
@@ -322,13 +332,13 @@ class Chooser:
 
 @dataclass
 class Agreed:
-    """How far the worst component on chosen points deviates from exact kernel PCA's, on the rows of the sample."""
+    """Compares the components on chosen points with those of exact kernel PCA, on the rows of the sample."""
 
     wanted: float
     known: tuple[Sample, np.ndarray] | None = None  # a sample, and the scores of exact kernel PCA on its rows
 
     def missed(self, choice: Choice) -> float:
-        """1 - agreement of the worst component, as a share of the 1 - agreement that is allowed."""
+        """1 - agreement of the component that agrees least, divided by the value of 1 - agreement that is allowed."""
         sample, chosen = choice.problem.sample, choice.selection
         if chosen.exhaustive:
             return 0.0
@@ -342,9 +352,10 @@ class Agreed:
 
 
 def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
-    """Moved points in the precision of the rows: those of float32 rows are rounded to float32.
+    """The selection with its moved points rounded to float32 if the rows are float32.
 
-    Far from the origin the numbers of float32 are far apart, so the points are rounded before they are measured.
+    A model's points have the precision of its rows.  Far from the origin, rounding changes points noticeably, so they
+    are rounded before they are measured.
     """
     if selection.indices is not None or not problem.rows.single_precision or scipy.sparse.issparse(selection.points):
         return selection
@@ -353,10 +364,10 @@ def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
 
 
 def _target_on_rows_seen(sample: Sample, variance: float) -> float:
-    """The ratio to reach on these rows, so that about `variance` is kept of rows like them.
+    """The captured ratio to reach on the sample, so that points keep about `variance` on other rows, too.
 
-    Points fit the rows that they were chosen by better than others, and the fewer rows carry the variance, the more
-    so.
+    Points capture more of the variance of the rows that they were chosen for than of other rows.  The fewer rows carry
+    the variance, the larger is the difference.
     """
     n_rows, plan = carriers(sample), sample.plan
     return 1 - (1 - variance) * (n_rows / (n_rows + plan.seen_rows)) ** plan.few_carriers
@@ -369,7 +380,7 @@ def _advice(kernel: Kernel) -> str:
 
 
 def everything(problem: Problem) -> Selection:
-    """All distinct rows: exact kernel PCA."""
+    """The selection of all distinct rows, which makes the model exact kernel PCA."""
     rows = problem.sample.rows
     order = np.argsort(rows.indices)
     kernel, points = problem.kernel.at(rows.X, rows.indices[order])
@@ -384,12 +395,12 @@ def everything(problem: Problem) -> Selection:
 
 
 def _n_directions(problem: Problem, selection: Selection) -> int:
-    """Components with a variance on all rows that is not rounding."""
+    """The number of components whose variance on all rows is more than rounding."""
     return n_real(problem.span(selection).best(problem.sample.n_components).variances)
 
 
 def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
-    """The points of a search, in input space; or its plain rows, if moving them gained nothing."""
+    """The selection that a search found: points in input space, or rows if moving them gained nothing."""
     sample = problem.sample
     history = {"winner": found.winner, "starts": found.starts}
     if found.rows is not None:
@@ -413,7 +424,7 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
     )
     if search.coordinates.lost_exponent <= sample.plan.max_lost_exponent:
         return moved
-    # The points were moved in too few directions to be sure that they beat the rows that they could have been.
+    # The points could be moved only in some directions, so rows, which have components in all, may capture more.
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
     if captured_on(sample.evaluation, rows) <= sample.plan.rows_lead * captured_on(sample.evaluation, moved):
         return moved
@@ -421,10 +432,10 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
 
 
 def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
-    """The fresh choice of moved points, or the current points moved on where these capture more."""
+    """The better of two choices on the same sample: the fresh one, or the `points` of the current model moved on."""
     fresh, problem = choice.selection, choice.problem
     if fresh.indices is not None or fresh.exhaustive or scipy.sparse.issparse(points):
-        return choice  # the fresh points are rows, and the current ones are not among the rows at hand
+        return choice  # either choice consists of rows, so there is no point to move on
     if points.shape[0] != fresh.n_support:
         return choice
     sample = problem.sample
@@ -447,10 +458,10 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
 
 
 def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:
-    """`n_dictionary` rows; by default all rows of small data, otherwise `dictionary_size` of the plan.
+    """A dictionary of `n_dictionary` rows; by default all rows of small data, otherwise the plan's `dictionary_size`.
 
-    If the kernel is not known to be definite, even all rows are passed on as if they were some rows, because then the
-    negative part of its spectrum is found and dropped.
+    If the kernel is not known to be definite, a dictionary of all rows is not marked as exhaustive.  It is then treated
+    like a part of the rows, for which the negative part of the spectrum is found and dropped.
     """
     sample, plan = problem.sample, problem.sample.plan
     few = sample.rows.whole and sample.size <= plan.whole_dictionary
@@ -465,7 +476,7 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
     kernel = problem.kernel
     if callable(selection):
         selection = selection(problem.sample.rows.X, n_support, kernel=kernel, rng=problem.rng)
-        if np.ndim(selection) == 1:  # numbers of the rows that the function was given
+        if np.ndim(selection) == 1:  # row numbers among the rows that the function was given
             selection = problem.sample.rows.numbers_of(np.asarray(selection))
     if scipy.sparse.issparse(selection):
         points = selection.tocsr()
@@ -498,7 +509,8 @@ def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:
     if len(np.unique(rows)) != len(rows):
         raise ValueError("selection names a row more than once")
     sampled = problem.sample.rows
-    # the sample of a precomputed kernel has all rows, and its points are represented by columns of the gram
+    # If the sample's array X is all training rows, row numbers are indices of X.  This is always so for a precomputed
+    # kernel, whose points are columns of its gram.
     in_sample = sampled.numbers is None
     kernel, points = problem.kernel.at(sampled.X, rows) if in_sample else (problem.kernel, problem.rows.take(rows))
     return Selection(

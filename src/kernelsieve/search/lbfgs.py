@@ -1,4 +1,4 @@
-"""L-BFGS uphill: an objective of points, and an ascent that can be paused, compared with others, and resumed."""
+"""L-BFGS for maximisation: an objective of points, and an ascent that can be paused, compared and resumed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..numerics import ROUNDING
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An objective at some points: its value, its gradient, and its curvature."""
+    """The value, gradient and curvature of an objective at some points."""
 
     value: float
     gradient: Array  # (m, r)
-    metric: Array | None = None  # lower Cholesky factor of B (m, m), None if unknown
+    metric: Array | None = None  # lower Cholesky factor of the curvature matrix B (m, m); None if it is unknown
     reliable: bool = True  # False if the ascent would follow rounding errors and should go on with `objective.exact`
     basis: Array | None = (
-        None  # (m, p), coefficients near those of the components: where the eigensolver starts at points near by
+        None  # (m, p) coefficients near those of the components, from which the eigensolver starts at nearby points
     )
 
     def by_metric(self, direction: Array) -> Array:
@@ -37,15 +37,14 @@ class Ahead:
 
     direction: Array  # (m, r)
     slope: float  # directional derivative of the objective
-    end: Evaluation | None = None  # the objective at the end of that step, if it was evaluated along with the direction
+    end: Evaluation | None = None  # the objective at the end of that step, if it is known already
 
 
 class Objective(Protocol):
     """A function to maximise."""
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
-        """The objective at these points; `basis` is that of an evaluation at nearby points, where the eigensolver
-        starts."""
+        """The objective at these points; the eigensolver starts from the `basis` of an evaluation at nearby points."""
 
     @property
     def exact(self) -> Objective:
@@ -55,13 +54,13 @@ class Objective(Protocol):
 class Memory:
     """The last steps s_i, rows of S, and the changes y_i of the gradient along them, rows of Y.
 
-    The two-loop recursion (Nocedal 1980) for the inverse H of minus the second derivative, with H = H_0 outside the
-    span of the steps, is two triangular solves: with the upper triangle U of S Y' and its diagonal D,
+    They approximate H, the inverse of minus the second derivative, which is H_0 before any steps.  Here the two-loop
+    recursion (Nocedal 1980) for H g is written as two triangular solves: with the upper triangle U of S Y' and its
+    diagonal D,
 
         U a = S g,      r = H_0 (g - Y'a),      U'b = D a - Y r,      H g = r + S'b
 
-    so the large arrays, perhaps on a device, only take part in products with all steps at once, without
-    synchronisation.
+    So the large arrays take part only in products with all steps at once, which on a device needs no synchronisation.
     """
 
     def __init__(self, size: int) -> None:
@@ -74,7 +73,7 @@ class Memory:
         return self._moves is not None
 
     def add(self, move: Array, change: Array) -> None:
-        """Remember a step along which the objective is concave; the oldest is dropped if there are too many."""
+        """Remember a step if the objective is concave along it; if there are too many, the oldest is dropped."""
         xp = namespace(move)
         move, change = xp.reshape(move, (1, -1)), xp.reshape(change, (1, -1))
         moves, changes = move, change
@@ -105,18 +104,20 @@ class Memory:
 class Ascent:
     """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
 
-    The metric of the first step is the objective's own, if it has one, and the last `MEMORY` steps correct it.  Steps
-    are accepted on sufficient increase, shortened by the parabola through the values, and pairs without curvature are
-    skipped.
+    The first step uses the objective's own curvature, if it has one; later steps correct it by the last `MEMORY` steps.
+    A step is accepted if the objective increases enough.  Otherwise it is shortened to the maximum of a parabola
+    through the known values.  Steps along which the objective is not concave are not remembered.
     """
 
-    MEMORY = 10
-    SUFFICIENT = 1e-4
-    MAX_TRIALS = 12
+    MEMORY = 10  # number of steps that are remembered
+    SUFFICIENT = 1e-4  # a step must gain at least this share of what the slope at its start promises
+    MAX_TRIALS = 12  # lengths of a step that are tried before the ascent ends
     FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
     FIRST_MOVE_AT_MOST = 0.4  # largest move of a point in the first step with a metric, which is only accurate nearby
-    MAX_MOVE = 2.0  # largest move of a point in one step, in lengths of a point: further away the kernel says nothing
-    GRADIENT_TOLERANCE = 1e-10
+    # Largest move of a point in all other steps, in units of one kernel width plus the root-mean-square length of the
+    # points.  Further away, kernel values are nearly zero and do not show where to go.
+    MAX_MOVE = 2.0
+    GRADIENT_TOLERANCE = 1e-10  # the ascent ends if a step promises no more than this share of the value
 
     def __init__(self, objective: Objective, points: Array, basis: Array | None = None) -> None:
         self.objective = objective
@@ -133,7 +134,7 @@ class Ascent:
         return self.at.value
 
     def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
-        """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
+        """Take up to `n_steps` more steps; stop when a step gains no more than `tolerance` of the value."""
         for _ in range(n_steps):
             before = self.value
             if self.converged or not self._step():
@@ -146,7 +147,7 @@ class Ascent:
         return self
 
     def continue_on(self, objective: Objective) -> None:
-        """Continue from here with another form of the objective, whose curvature is assumed to be the same."""
+        """Continue from these points with another form of the objective; the remembered steps are kept."""
         self.objective, self.converged = objective, False
         self.at = self._evaluate(self.points, self.at.basis)
         self.n_evaluations += 1
@@ -159,7 +160,7 @@ class Ascent:
         return found
 
     def _step(self) -> bool:
-        """One step uphill; False if none is found."""
+        """Take one step that increases the objective; False if none is found."""
         ahead = self._ahead()
         if not ahead.slope > self.GRADIENT_TOLERANCE * abs(self.value):
             return False
@@ -183,7 +184,7 @@ class Ascent:
         return Memory(self.MEMORY)
 
     def _remember(self, ahead: Ahead, length: float, found: Evaluation) -> None:
-        """Remember the step: this length along the direction, with what was found at its end."""
+        """Remember the step of this length along the direction; `found` is the evaluation at its end."""
         self._memory.add(length * ahead.direction, self.at.gradient - found.gradient)
 
     def _ahead(self) -> Ahead:
@@ -199,13 +200,13 @@ class Ascent:
         return Ahead(direction * shorter, slope * shorter) if shorter < 1 else Ahead(direction, slope)
 
     def _longest_move(self, lengths: float) -> float:
-        """How far a point may move in one step, given the sum of the points' squared lengths."""
+        """The largest distance that a point may move in one step, given the sum of the points' squared lengths."""
         if not self._memory and self.at.metric is not None:
             return self.FIRST_MOVE_AT_MOST
         return self.MAX_MOVE * (1 + (lengths / self.points.shape[0]) ** 0.5)
 
     def _direction(self) -> Array:
-        """The gradient times the inverse of minus the second derivative, as approximated so far."""
+        """The gradient times H, the approximate inverse of minus the second derivative."""
         direction = self.at.gradient
         if self._memory:
             return self._memory.direction(direction, self.at.by_metric)
@@ -215,6 +216,6 @@ class Ascent:
         return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
 
     def _off_kinks(self, direction: Array) -> Array:
-        """The direction without the coordinates in which a move to either side loses."""
+        """The direction with zeros where the gradient is zero: on a kink, a move to either side loses."""
         xp = namespace(direction)
         return xp.where(self.at.gradient == 0, xp.zeros_like(direction), direction)

@@ -1,22 +1,21 @@
 """Free support points: moved to where they capture the most variance.
 
-Two starts race, in parallel: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, for
-which k-means centres fall between the rows; under heavy tails, rows by randomly pivoted Cholesky are a third.  After a
-share of the steps the leader goes on alone; the plain rows are kept if all the steps together gained nothing.  On
-small data the choice of every other rule may start, too.  Most steps are taken on a part of the sample, the last on
-all of it, because the result is limited less by how far the points are moved than by how many rows they are moved for.
+The race.  Points are moved from several starts in parallel.  k-means centres are good for wide kernels.  For narrow
+kernels they fall between the rows, and rows by the targeted rule are better.  If tails are heavy, rows by randomly
+pivoted Cholesky are a third start.  After a share of the steps, only the leader goes on.  If all its steps gained
+nothing over a start that consists of rows, these rows are kept.  Most steps are taken on a part of the sample and the
+last steps on all of it, because how many rows the points are moved for matters more than how far they are moved.
 
-Exchange: idle points replaced by other rows after the ascent, or all points started again from other rows.
-
-If no point is near the rows that carry a component, nothing of it is captured, and no step leads there, because the
-gradient of captured variance falls off like the kernel itself.  The least useful points are then exchanged for rows
-that explain what is missing.  With s_k the share of exact component k, of variance lambda_k, that is in the span of
-the points, and mu the variances of the points' own components, this promises
+The exchange.  If no point is near the rows that carry a component, nothing of the component is captured, and no step
+leads there, because the gradient of captured variance falls off like the kernel itself.  The least useful points are
+then exchanged for rows that explain what is missing.  With s_k the share of exact component k, of variance lambda_k,
+that is in the span of the points, and mu the variances of the points' own components, this promises
 
     sum over k with s_k < missed  of  lambda_k - max(s_k lambda_k, mu_M)
 
-because a new component replaces either its own partial version or the weakest component.  If there are few rows, every
-rule chooses some, and the best choice is moved as well.
+because a new component replaces either its own partial version or the weakest component.
+
+On small data, every rule chooses rows as well, and the best of these choices is moved, too.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class Candidate:
 
     points: Array  # (m, r)
     captured: float
-    rows: np.ndarray | None  # numbers within the sample, if the plain rows were not improved
+    rows: np.ndarray | None  # places in the sample, if the points are rows because moving them gained nothing
     n_steps: int
     converged: bool
-    starts: dict[str, float]  # captured variance of every start when the winner was chosen
+    starts: dict[str, float]  # variance captured from each start when the winner was chosen
     winner: str
-    seeds: np.ndarray  # places, within the sample, of the rows that points were started from
+    seeds: np.ndarray  # places in the sample of the rows that points were started from
 
     @property
     def n_support(self) -> int:
@@ -63,27 +62,27 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Race:
-    """The starts, and how far their first steps have brought them."""
+    """The starts, and the ascents from them after their first steps."""
 
-    objective: CapturedVariance  # the objective that they climb
+    objective: CapturedVariance  # the objective of the first steps
     starts: dict[str, Array]
-    rows: dict[str, np.ndarray]  # numbers within the sample, for starts that are rows
+    rows: dict[str, np.ndarray]  # places in the sample, for starts that are rows
     runners: dict[str, Ascent]
-    unmoved: dict[str, float]  # captured variance of the starts themselves
+    unmoved: dict[str, float]  # captured variance of the starts before any step
 
     @property
     def reached(self) -> dict[str, float]:
-        """Captured variance of each start after its first steps."""
+        """The variance captured from each start after its first steps."""
         return {name: runner.value for name, runner in self.runners.items()}
 
     @property
     def leader(self) -> str:
-        """The start that captures most after its first steps."""
+        """The name of the start from which most is captured after the first steps."""
         return max(self.runners, key=lambda name: self.runners[name].value)
 
 
 class FreePoints:
-    """The search for free points on one sample, at any number of sizes."""
+    """The search for any number of free points on one sample."""
 
     def __init__(
         self, sample: Sample, coordinates: Coordinates, max_iter: int, tol: float, rng: np.random.Generator
@@ -109,18 +108,18 @@ class FreePoints:
 
     @property
     def _enough(self) -> float:
-        """Captured variance of the evaluation rows at which points are moved no further."""
+        """Points that capture this much variance of the evaluation rows are moved no further."""
         return self.plan.kept_enough * self.sample.evaluation.exact.captured
 
     def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
-        """The objective on all rows of the sample, with these weights."""
+        """The objective on all rows of the sample, with the weights `shares`."""
         c, sample = self.coordinates, self.sample
         omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
         return kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
 
     def search(self, n_support: int) -> Candidate:
-        """Points from the best of the starts."""
+        """The points found from the best start, after an exchange if they miss too much variance."""
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         found, exact = self._raced(n_support), self.sample.evaluation.exact
@@ -132,15 +131,17 @@ class FreePoints:
         return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
 
     def _centers(self, n_support: int) -> Array:
-        """k-means centres of the rows of the early steps."""
+        """k-means centres of the rows that early steps use."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         n_threads = self.sample.n_threads if is_numpy(objective.rows) else 1
         centers = kmeans_centers(objective.rows, n_support, plan.kmeans_steps, self.rng, objective.weights, n_threads)
         return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
     def _bettered(self, found: Candidate, missed: float) -> Candidate:
-        """The points found, or better ones after an exchange or from another rule; of exact kernel PCA they miss so
-        much variance."""
+        """The points found, or better ones after an exchange or from another rule.
+
+        `missed` is how much less of the evaluation rows' variance the points capture than exact kernel PCA.
+        """
         rows = self.sample.evaluation
         if missed >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
@@ -148,9 +149,10 @@ class FreePoints:
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
-        """The race of the starts, then the leader's remaining steps; plain rows if they capture more.
+        """Run the race, then the leader's remaining steps; if a start that consists of rows captures more, move it.
 
-        There is no race if the centres, or the leader's points, already capture enough of exact kernel PCA's variance.
+        Nothing is moved if k-means centres capture enough of exact kernel PCA's variance; and no further steps are
+        taken if the leader's points do after the race.
         """
         centers = self._centers(n_support)
         captured = self.captured(self._evaluation, centers)
@@ -167,7 +169,7 @@ class FreePoints:
         n_race, best = best.n_steps, self._run(best, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
-        # compared at the end, on the rows of the last steps
+        # Unmoved rows that capture nearly as much are compared with the moved points on the rows of the last steps.
         close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
         plain = {name: self.captured(self.objective, race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
@@ -178,14 +180,14 @@ class FreePoints:
         return self.from_rows(led, first)
 
     def points(self, moved: Array) -> Array:
-        """A candidate's points in input space, after a last step in the directions that its coordinates leave out."""
+        """Points in input space, after a last step in the directions that the search's coordinates leave out."""
         found = self.coordinates
         if found.basis is None or found.row_scale is None or not is_numpy(self.sample.rows.X):
             return found.points(moved)
         return lifted(self.sample, found, self.objective, moved)
 
     def _race(self, n_support: int, only: str | None = None, centers: Array = None) -> Race:
-        """The first steps from every start, or from the `only` one that is to run."""
+        """Take the first steps from every start, or from the start `only` if one is named."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
@@ -202,8 +204,7 @@ class FreePoints:
         return Race(objective, starts, rows, runners, {name: value for name, (value, _) in ran.items()})
 
     def from_rows(self, plain: Candidate, rule: str) -> Candidate:
-        """Move rows that capture more than all moved points, on all rows; keep them as they are if moving gains
-        nothing."""
+        """Move the rows of `plain`, chosen by `rule`, with all search rows; keep the rows if that gains nothing."""
         runner, converged = self.finish(self.start(self.objective, plain.points), self.max_iter)
         n_steps = plain.n_steps + runner.n_steps
         if runner.value <= plain.captured:
@@ -211,7 +212,7 @@ class FreePoints:
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
 
     def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
-        """Rows, by their numbers within the sample, to start from; filled up at random if a rule finds fewer."""
+        """Places in the sample of the rows to start from; filled up at random if a rule finds fewer."""
         found = {"targeted": targeted_rows(self.sample.evaluation, n_support)} if only in (None, "targeted") else {}
         if only == "rpcholesky" or (only is None and self._heavy_tailed):
             sample = self.sample.in_float64
@@ -220,7 +221,7 @@ class FreePoints:
         return {name: self.filled_up(rows, n_support) for name, rows in found.items()}
 
     def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
-        """These rows, filled up with random ones if a rule stopped before it had found `n_support`."""
+        """These rows, and random ones if there are fewer than `n_support`."""
         others = np.setdiff1d(np.arange(self.sample.size), rows)
         return np.concatenate([rows, self.rng.choice(others, n_support - len(rows), replace=False)])
 
@@ -243,7 +244,7 @@ class FreePoints:
         return tails(self._carried, self._weights) > self.plan.heavy_tails
 
     def _principal(self, n_support: int) -> Candidate:
-        """The best points for linear and cosine kernels; filled up with rows if the rows span fewer dimensions."""
+        """The best points for a kernel that is linear in rows, plus random rows if the rows span fewer dimensions."""
         points = principal_points(self.objective, n_support)
         others = self.rows_at(self.filled_up(NO_ROWS, n_support - points.shape[0]))
         points = namespace(points).concat([points, others], axis=0)
@@ -251,7 +252,10 @@ class FreePoints:
         return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
-        """From the points found for one size to another size: the least useful are dropped, or targeted rows added."""
+        """Change the number of points found, and move them again.
+
+        To have fewer points, the least useful are dropped; to have more, rows by the targeted rule are added.
+        """
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
@@ -268,25 +272,28 @@ class FreePoints:
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
 
     def with_rows(self, points: Array, count: int, among: RowSet) -> tuple[Array, np.ndarray]:
-        """The points and `count` more rows, chosen for what the points leave of the targets; and the rows' places."""
+        """The points and `count` more rows, and the places of these rows in the sample.
+
+        The targeted rule chooses the rows for the part of the targets that the points do not explain.
+        """
         found = self.coordinates
         features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
         rows = self.filled_up(targeted_rows(among, count, to_numpy(features)), count)
         return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows
 
     def n_steps(self, n_support: int) -> int:
-        """How many steps are allowed for this number of points."""
+        """The number of steps allowed for this many points."""
         share = self.plan.device_share if is_accelerated(self.objective.rows) else 1.0
         return max(2, round(share * self.max_iter * min(1.0, self.plan.many_points / n_support) ** 2))
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
-        """The objective of the early steps, and their number."""
+        """The objective of the early steps, on a part of the search rows if these are many; and the number of steps."""
         n_rows = max(self.plan.coarse_rows, self.plan.coarse_rows_per_point * n_support)
         if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):
             return self.objective, 0
         n_steps = round(self.plan.coarse_share * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
-            # the last rows: the first ones are for evaluation, and would read too high if they guided the search
+            # The last rows, because the first may be evaluation rows, which should not guide what they measure.
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
         weights = self._weights
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
@@ -297,8 +304,7 @@ class FreePoints:
         return self._light(objective, points).ascent(points, self._exact_on(points, objective))
 
     def _light(self, objective: CapturedVariance, points: Array) -> CapturedVariance:
-        """The objective in float32 if that is precise enough; points capture at most about as much as exact kernel
-        PCA."""
+        """The objective in float32, if that is precise enough for points that capture as much as exact kernel PCA."""
         return objective.light(points, self.sample.evaluation.exact.captured)
 
     def captured(self, objective: CapturedVariance, points: Array) -> float:
@@ -306,18 +312,20 @@ class FreePoints:
         return objective.captured(points, self._exact_on(points, objective))
 
     def _exact_on(self, points: Array, objective: CapturedVariance) -> Array | None:
-        """Exact kernel PCA's components as the eigensolver's starting vectors, if there are many points; otherwise
-        None."""
+        """Exact kernel PCA's components over these points, to start the eigensolver; None if there are few points."""
         if not objective.has_many(points):
             return None
         return self.coordinates.images_of_exact(points, self.sample.evaluation)[1]
 
     def _run(self, runner: Ascent, n_steps: int) -> Ascent:
-        """Steps until one gains too little to be worth its time."""
+        """Take up to `n_steps` steps; stop when a step gains too little to be worth its time."""
         return runner.run(n_steps, self.plan.least_gain * self.tol**2)
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
-        """The last steps, on all rows; converged if the last quarter of them gained less than tol."""
+        """Take the last steps, on all search rows; return the ascent and whether it has converged.
+
+        It has converged if the last steps, at most max_iter / 4 of them, together gained no more than `tol`.
+        """
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
@@ -327,17 +335,24 @@ class FreePoints:
         return runner, runner.converged or gained <= self.tol * abs(runner.value)
 
     def usefulness(self, points: Array) -> tuple[Array, Array]:
-        """Variances mu, and the loss from each point's removal with fixed components: sum mu g_i^2 / (K^-1)_ii."""
+        """The variances mu of the best components, and the usefulness of each point.
+
+        Without point i, component k is projected on the span of the other points, which lowers its squared length by
+        g_ik^2 / (K^-1)_ii.  The usefulness is the sum of these losses, weighted by mu_k.
+        """
         xp = namespace(points)
         values, coef = self.objective.components(points)
         inverse = xp.sum(whiten(self.coordinates.kernel(points, points)).matrix ** 2, axis=1)
         lost = xp.sum(coef**2 * values, axis=1)
-        # 0: only rounding is left
+        # A point whose (K^-1)_ii is zero contributes nothing but rounding, so it gets usefulness 0.
         return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)
 
 
 def exchanged(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found or, if they miss a component, those with the least useful replaced by rows that carry it."""
+    """The points found or, if they miss components and it pays, points of which the least useful have been exchanged.
+
+    Rows that carry the missing components replace them, and then all points are moved again.
+    """
     rows = search.sample.evaluation
     exact, share = rows.exact, _shares_of_components(search, found.points)
     missed = share < search.plan.missed
@@ -350,7 +365,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     if promise.sum() - useful[order[-count:]].sum() < search.plan.worth_a_try * exact.captured:
         return found
     points, added = search.with_rows(take_rows(found.points, np.sort(order[:-count])), count, rows)
-    # on all rows, like the last steps: on a part of them the other points would lose what these gain
+    # All steps are taken on all search rows.  On a part of them, other points would lose what the new ones gain.
     n_steps = max(1, round(search.plan.exchange_share * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)
     found = replace(found, starts=found.starts | {"exchanged": runner.value})
@@ -369,7 +384,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
 
 
 def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found, or better ones: the rows chosen by the best of all rules, moved."""
+    """The points found or, if these capture more, points moved from the rows that the best of all rules chooses."""
     plain: dict[str, Candidate] = {}
     for name, chosen in rows_by_each_rule(search.sample, found.n_support, search.rng).items():
         rows = search.filled_up(chosen, found.n_support)
@@ -385,7 +400,7 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
 
 
 def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
-    """(M,) the share of each exact component's direction that is in the span of the points."""
+    """(M,) the share of each exact component's squared length that lies in the span of the points."""
     rows, coordinates = search.sample.evaluation, search.coordinates
     directions, xp = rows.exact.directions, namespace(rows.exact.directions)
     lengths = to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0))

@@ -1,6 +1,6 @@
 """Captured variance as a function of the support points' positions, and its gradient.
 
-For points S with gram K_SS and rows with weights omega (sum 1), centring C = I - 1 omega':
+For points S with gram K_SS, rows with weights omega (sum 1), and the centring matrix C = I - 1 omega':
 
     K_NS' C' diag(omega) C K_NS g = mu K_SS g,     G = top M eigenvectors, G' K_SS G = I
     captured variance = mu_1 + ... + mu_M
@@ -10,15 +10,16 @@ and, since the eigenvalues are stationary in G,
     d captured = sum_nj P_nj dk(x_n, s_j) + sum_ij Q_ij dk(s_i, s_j)
     Z = C K_NS G,    P = 2 diag(omega) Z G',    Q = -G diag(mu) G'
 
-so every differentiable kernel needs only its own pull-back.  `row_scale` multiplies the kernel values of a row: it
-carries the part of a row's length that is lost when rows are given by a few principal coordinates.
+so the only derivative that a kernel has to supply is its pull-back.  If rows are given by a few principal coordinates,
+`row_scale` multiplies the kernel values of a row by the factor that the rest of the row contributes.
 
 The curvature of captured variance is also known approximately: the loss |Phi - projection|^2 is a sum of squares,
 whose Gauss-Newton matrix couples the points i and j by
 
-    B_ij = 2 (G diag(mu) G')_ij <dphi(s_i), dphi(s_j)>        the same for every coordinate, its cross terms left out
+    B_ij = 2 (G diag(mu) G')_ij <dphi(s_i), dphi(s_j)>
 
-and L-BFGS that starts from B^-1, not from a multiple of I, needs about half as many steps.
+Cross terms between coordinates are neglected, so B is the same for every coordinate.  L-BFGS that starts from B^-1
+instead of a multiple of I needs about half as many steps.
 """
 
 from __future__ import annotations
@@ -52,24 +53,24 @@ from .lbfgs import Ascent, Evaluation
 Result = TypeVar("Result")
 
 GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
-# Kernel values that a thread computes at once, and the least number of rows: the values stay in its cache between the
-# two passes, and there is work for many threads.
+# Number of kernel values in a block, and the least number of its rows.  Such a block stays in a core's cache between
+# the two passes, and there are enough blocks for many threads.
 VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
-FEW_THREADS, POINTS_A_THREAD = 4, 25
-# An eigensolver that starts from the basis at points near by converges faster with this many vectors beyond the
+FEW_THREADS, POINTS_A_THREAD = 4, 25  # threads used for any number of points, and points that justify one more thread
+# An eigensolver that starts from the basis at nearby points converges faster with this many vectors beyond the
 # components.
 EXTRA_VECTORS = 8
-# Rows further out than this, in kernel widths, have squared distances that float32 may not hold.
+# If a row is further than this from the origin, in kernel widths, float32 may not represent its squared distances.
 FLOAT32_WIDTHS = 1e12
-# If all rows are farther than this from the origin, as sparse rows may be, float32 loses their differences.
+# If all rows are further than this from the origin, as sparse rows may be, float32 loses their differences.
 NEAREST_WIDTHS = 100.0
-# added to the Gauss-Newton matrix, relative to its mean diagonal, so that idle points do not move far away
+# Added to the Gauss-Newton matrix, relative to its mean diagonal, so that idle points do not move far away.
 METRIC_RIDGE = 0.05
 
 
 @dataclass(frozen=True)
 class KernelBlock:
-    """Some rows, and their kernel values times the rows' scale."""
+    """A block of rows, and their kernel values with the points, multiplied by the rows' scale."""
 
     rows: slice
     cross: Array
@@ -97,27 +98,29 @@ class Factored:
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
     def of(cls, kernel: Kernel, points: Array) -> Factored:
-        """At these points."""
+        """K_SS at these points, and its factor."""
         gram = kernel(points, points)
         xp = namespace(gram)
         jitter = GRAM_JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
 
     def allows_float32(self, captured: float, largest: float) -> bool:
-        """Whether the rounding of float32 rows, for values up to `largest`, is small compared with this captured
-        variance."""
+        """Whether float32 kernel values are precise enough, if they are at most `largest` and points capture this much.
+
+        Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, with L the Cholesky factor of K_SS.
+        If the product approaches the captured variance, the gradient is off by a few percent, and the ascent follows
+        rounding errors.  The product is proportional to the square of the kernel's largest value: one factor comes from
+        the rounding of the values, the other from the variance.
+        """
         if self.factor is None:
             return False
         xp = namespace(self.factor)
-        # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: if
-        # that approaches the captured variance, the gradient is off by a few percent, and the ascent follows rounding
-        # errors. For values up to c instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
         return FLOAT32_SEES * largest**2 * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
 class CapturedVariance:
-    """The objective of free support points, on a fixed sample of rows."""
+    """Captured variance on a fixed sample of rows: the objective of free support points."""
 
     kernel: Kernel
     rows: Array  # (n, r)
@@ -126,7 +129,7 @@ class CapturedVariance:
     n_components: int
     center: bool
     n_threads: int = 1
-    heavy: CapturedVariance | None = None  # this objective in float64, if this one is in float32
+    heavy: CapturedVariance | None = None  # the same objective in float64, if this one is in float32
 
     @property
     def exact(self) -> CapturedVariance:
@@ -137,11 +140,11 @@ class CapturedVariance:
         """An ascent that begins at these points; `basis` as in `evaluate`."""
         return Ascent(self, points, basis)
 
-    @np.errstate(over="ignore", invalid="ignore")  # points far away overflow, which the caller checks
+    @np.errstate(over="ignore", invalid="ignore")  # values of far points may overflow, which is checked below
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
 
-        `basis` is that of an evaluation at nearby points, where the eigensolver starts.
+        The eigensolver starts from `basis`, that of an evaluation at nearby points.
         """
         beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
         at, first = side_by_side(
@@ -171,7 +174,7 @@ class CapturedVariance:
     def _each_block(
         self, first: FirstPass, coef: Array, function: Callable[[KernelBlock, Array], Result]
     ) -> list[Result]:
-        """function(block, omega (C K_NS coef)) of every block of rows, with the weighted scores of its rows."""
+        """function(block, scores) for every block of rows; scores are the block's rows of diag(omega) C K_NS coef."""
         light, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
 
         def of_block(block: KernelBlock) -> Result:
@@ -186,9 +189,7 @@ class CapturedVariance:
     def beyond(self, points: Array, rows_at: Callable[[slice], Array]) -> Evaluation:
         """Captured variance, with its gradient in the input directions outside the search's subspace.
 
-        `rows_at(slice)` returns the full rows.
-
-        Only for kernels that lift: their row scale carries what the other coordinates of a row contribute.
+        `rows_at(slice)` returns the full rows.  The kernel must have `lifts`.
         """
         at, first = Factored.of(self.kernel, points), self._first_pass(points)
         gram, (values, coef, _) = at.gram, self._top(at, first, None)
@@ -201,7 +202,7 @@ class CapturedVariance:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
-        """The Cholesky factor of B."""
+        """The Cholesky factor of the Gauss-Newton matrix B; None if the kernel does not know its `tangents`."""
         tangents = self.kernel.tangents(points, gram)
         if tangents is None:
             return None
@@ -219,7 +220,7 @@ class CapturedVariance:
         return float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
 
     def _threads_for(self, points: Array) -> int:
-        """Threads for blocks of rows; with few points more threads would wait for each other."""
+        """Number of threads for blocks of rows; if there are few points, more threads would wait for each other."""
         return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
 
     @property
@@ -242,7 +243,7 @@ class CapturedVariance:
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
 
     def light(self, points: Array, captured: float) -> CapturedVariance:
-        """This objective with its rows in float32, twice as fast, if points of this captured variance allow it."""
+        """This objective with its rows in float32, twice as fast, if that is precise enough for these points."""
         xp = namespace(self.rows)
         reach = xp.max(xp.abs(self.rows), axis=1)
         if self.kernel.needs_double or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
@@ -266,7 +267,7 @@ class CapturedVariance:
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
-        """Kernel values block by block, their mean, and (if wanted) their second moment, about it if centred."""
+        """Kernel values in blocks, their mean, and (if wanted) their second moment, about the mean if centred."""
         bound = self._fixed.bind(like(points, self.rows))
         n, n_points = self.n_rows, int(points.shape[0])
 
@@ -281,7 +282,7 @@ class CapturedVariance:
             mean = weights @ block.cross
             if not with_second:
                 return block, mass, mean, None
-            about = block.cross - mean  # the differences of nearly equal values, which float32 products would lose
+            about = block.cross - mean  # centred first: products of nearly equal float32 values would lose differences
             if self.weights is None:
                 return block, mass, mean, about.T @ about / n
             return block, mass, mean, about.T @ (about * (mass * weights)[:, None])
@@ -298,8 +299,10 @@ class CapturedVariance:
         return FirstPass([block for block, *_ in parts], mean, second)
 
     def _top(self, at: Factored, first: FirstPass, basis: Array | None) -> tuple[Array, Array, Array | None]:
-        """Variances and coefficients of the best components; with many points also a basis to start from at nearby
-        points."""
+        """Variances and coefficients of the best components, and a basis for the eigensolver at nearby points.
+
+        The basis is None if there are few points.
+        """
         gram, factor = at.gram, at.factor
         if factor is None:  # an indefinite kernel: its negative part is dropped
             whitening = whiten(gram).matrix
@@ -313,7 +316,7 @@ class CapturedVariance:
         return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
-        """Whether there are so many points that starting from a nearby basis pays."""
+        """Whether there are enough points that it pays to start the eigensolver from the basis at nearby points."""
         return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:

@@ -1,20 +1,19 @@
-"""Captured variance of points on a device: the objective of objective.py as a sequence of operations without waiting.
+"""Captured variance of points on a device: the objective of objective.py without waiting for the device.
 
-With so few points, waiting for a device takes longer than its computations.  So no value is read from it until
-everything is done, and no eigenvectors are computed: captured variance needs only the span of the components.  With
-K_SS = L L' and
+With a few hundred points, waiting for a device takes longer than its computations.  So no value is read from it until
+everything is done, and no eigenvectors are computed: captured variance needs only the span of the components.  Let
+G be the components' coefficients at nearby points, K_SS = L L' and
 
     R = L^-1 A L^-T,      A = K_NS' C' diag(omega) C K_NS,      Y = L'G
 
-for the components' coefficients G at nearby points, Y is turned towards the top of R's spectrum by orthogonal
-iteration, Y <- orth(R^k Y), and
+Orthogonal iteration, Y <- orth(R^k Y), turns Y towards the leading eigenvectors of R.  Then
 
     captured variance = tr Y'R Y,      G = L^-T Y
 
-is as accurate as the span, never too large, and its gradient at fixed G is that of objective.py.
+This value is as accurate as the span of Y, and never too large.  Its gradient at fixed G is that of objective.py.
 
-A step of the ascent (its direction, how far a point may move, and the objective at its end) is one such sequence, too.
-In this module a `line` is a function that runs such a sequence, so that it can be recorded (spectrum/cuda_graphs.py).
+A whole step of the ascent (its direction, how far a point may move, and the objective at its end) is computed in the
+same way.  A `line` is a function that runs such a sequence of operations and can be recorded (spectrum/cuda_graphs.py).
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from ..threads import cached_property
 from .lbfgs import Ahead, Ascent, Evaluation, Memory
 from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 
-# Powers of R that Y is multiplied by, one after the other, with orthonormalisation in between. Each power enlarges the
-# part of the first component in the last column by that power of the ratio of their eigenvalues. The turns before it
-# have made this part smaller by as much, down to rounding, and the largest power must not bring rounding back.
+# Powers of R that Y is multiplied by, one after the other, with orthonormalisation in between.  A power p multiplies
+# the error of the last column along the first component by (mu_1 / mu_M)^p.  Earlier turns have reduced this error by
+# as much, but not below rounding, and a larger power would make that rounding large again.
 TURNS = (1, 2, 4, 4)
 TURN_JITTER = 1e-14  # added to the diagonal of the gram of unit vectors, so that it can be factorised
-# Up to this many kernel values launches take longer than the work. A recording keeps its memory: some 100 MB at this
-# size.
+# Up to this many kernel values, launching operations takes longer than running them, so they are recorded.  Larger
+# problems are not: a recording keeps its memory, which is about 100 MB at this size.
 LAUNCH_BOUND = 2**21
 
 
@@ -47,11 +46,11 @@ class CapturedOnDevice(CapturedVariance):
     """The objective of free support points on a torch device."""
 
     def has_many(self, points: Array) -> bool:
-        """Always true: on a device, eigenvectors take longer than everything else."""
+        """Always true: on a device, an eigendecomposition takes longer than everything else."""
         return True
 
     def light(self, points: Array, captured: float) -> CapturedOnDevice:
-        """Itself: with so few rows, float64 takes no longer."""
+        """This objective itself: for the few thousand rows of a sample, a device is as fast in float64."""
         return self
 
     def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
@@ -66,8 +65,10 @@ class CapturedOnDevice(CapturedVariance):
         return self._evaluation(points, to_numpy(result).tolist(), found)
 
     def ahead(self, points: Array, at: Evaluation, memory: PaddedMemory) -> AheadOnDevice | None:
-        """A step from points where the objective is `at`, evaluated at its end; None if it cannot be recorded as one
-        line."""
+        """The next step from points where the objective is `at`, with the objective at its end.
+
+        None if the step cannot be computed as one line.
+        """
         if at.basis is None or at.metric is None or not self._near:
             return None
         start = at.basis[:, : self.n_components]
@@ -79,7 +80,7 @@ class CapturedOnDevice(CapturedVariance):
         return AheadOnDevice(direction, slope, end, memory=PaddedMemory(moves, changes))
 
     def _evaluation(self, points: Array, result: list[float], found: list[Array]) -> Evaluation:
-        """The value and gradient that a recorded step found at these points."""
+        """The results of a line at these points as an `Evaluation`; computed without a line if it failed."""
         (value, failed, kernel_values), (gradient, coef, *metric) = result, found
         if not np.isfinite(kernel_values):  # the kernel overflows at these points: the step is refused
             return Evaluation(-np.inf, gradient)
@@ -88,7 +89,7 @@ class CapturedOnDevice(CapturedVariance):
         return Evaluation(value, gradient, metric[0] if metric else None, True, coef)
 
     def _run(self, line: str, *given: Array) -> tuple[Array, ...]:
-        """The named line on these arrays, replayed if launching its operations takes longer than running them."""
+        """Run the named line on these arrays; as a recording if launching operations takes longer than running them."""
         n_given = len(given)
 
         def on_rows(*arrays: Array) -> tuple[Array, ...]:
@@ -108,12 +109,12 @@ class CapturedOnDevice(CapturedVariance):
     def _stepped(
         self, points: Array, gradient: Array, metric: Array, coef: Array, moves: Array, changes: Array
     ) -> tuple[Array, ...]:
-        """[slope, and what `_evaluated` begins with], the direction, moves and changes after it, and the rest."""
+        """The line of a step: [slope, value and two checks], direction, memory after the step, then as `_evaluated`."""
         import torch
 
         memory = PaddedMemory(moves, changes)
         direction = memory.direction(gradient, lambda g: solve_factored(metric, g))
-        direction = direction.masked_fill(gradient == 0, 0.0)  # on kinks, where a move to either side loses
+        direction = direction.masked_fill(gradient == 0, 0.0)  # stay on kinks, where a move to either side loses
         furthest = (direction * direction).sum(1).max().sqrt()
         further = Ascent.MAX_MOVE * (1 + (points * points).sum(1).mean().sqrt())
         longest = further.masked_fill(~changes[-1].any(), Ascent.FIRST_MOVE_AT_MOST)
@@ -124,7 +125,10 @@ class CapturedOnDevice(CapturedVariance):
         return result, direction, after.moves, after.changes, at_end, *found
 
     def _evaluated(self, points: Array, coef: Array) -> tuple[Array, ...]:
-        """[captured variance, 0 if it is valid, kernel values], gradient, G, a factor of the Gauss-Newton matrix."""
+        """The line of an evaluation: [value, two checks], gradient, G, and a factor of the Gauss-Newton matrix.
+
+        The first check is 0 if all factorisations succeeded; the second is finite if no kernel value overflows.
+        """
         import torch
 
         cross_gram = self.kernel.bind_near(points)
@@ -147,7 +151,7 @@ class CapturedOnDevice(CapturedVariance):
 
     @staticmethod
     def _turned(reduced: Array, vectors: Array) -> tuple[Array, Array]:
-        """The vectors turned towards the top of the spectrum, orthonormal; and a flag, 0 on success."""
+        """The vectors turned towards the leading eigenvectors and made orthonormal, and a flag that is 0 on success."""
         import torch
 
         powers, lost = {1: reduced}, 0
@@ -165,7 +169,7 @@ class CapturedOnDevice(CapturedVariance):
         return scores / self.n_rows if self.weights is None else scores * self.weights[:, None]
 
     def _metric_in_line(self, points: Array, gram: Array, spread: Array) -> tuple[Array, ...]:
-        """A tuple of one array, empty if the kernel has no such matrix."""
+        """The Cholesky factor of the Gauss-Newton matrix in a tuple, which is empty if the kernel has no `tangents`."""
         tangents = self.kernel.tangents(points, gram)
         return () if tangents is None else unchecked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
 
@@ -173,7 +177,10 @@ class CapturedOnDevice(CapturedVariance):
 def images_on_device(
     kernel: Kernel, points: Array, rows: Array, directions: Array, nugget: float
 ) -> tuple[Array, Array | None]:
-    """k(S, X) d, (m, M), and (K_SS + nugget I)^-1 of it, None if that matrix is not positive."""
+    """k(S, X) d for `directions` d, (m, M), and (K_SS + c I)^-1 of it; None if this matrix has no Cholesky factor.
+
+    c is `nugget` times the mean diagonal of K_SS.
+    """
 
     def line(points: Array, rows: Array, directions: Array) -> tuple[Array, ...]:
         cross_gram = kernel.bind_near(points)
@@ -201,12 +208,12 @@ class PaddedMemory(Memory):
         return bool(self.changes[-1].any())
 
     def add(self, move: Array, change: Array) -> None:
-        """`Memory.add`, in arrays of fixed shape."""
+        """`Memory.add` for arrays of fixed shape."""
         after = self.after(move, change)
         self.moves, self.changes = after.moves, after.changes
 
     def after(self, move: Array, change: Array) -> PaddedMemory:
-        """The memory after a step, which is left out if the objective is not concave along it."""
+        """The memory with one more step, which is ignored if the objective is not concave along it."""
         import torch
 
         move, change = move.reshape(1, -1), change.reshape(1, -1)
@@ -218,13 +225,13 @@ class PaddedMemory(Memory):
         return PaddedMemory(moves, changes)
 
     def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
-        """H g, `Memory.direction` in arrays of fixed shape."""
+        """`Memory.direction`, H g, for arrays of fixed shape."""
         import torch
 
         r, solve = gradient.shape[1], torch.linalg.solve_triangular
         products = self.moves @ self.changes.T
         curvatures = products.diagonal()
-        # unit diagonal for missing steps, whose solution is zero
+        # A diagonal of one for steps that are missing makes the solution for them zero.
         upper = products.triu() + torch.diag((curvatures == 0).to(products.dtype))
         shares = solve(upper, self.moves @ gradient.reshape(-1, 1), upper=True)
         rest = gradient - (shares.T @ self.changes).reshape(gradient.shape)
@@ -238,13 +245,13 @@ class PaddedMemory(Memory):
 
 @dataclass(frozen=True)
 class AheadOnDevice(Ahead):
-    """A step evaluated at its end, and the memory to keep if it is taken at full length."""
+    """A step with the objective at its end, and the memory after it, which is kept if it is taken at full length."""
 
     memory: PaddedMemory = field(kw_only=True)
 
 
 class AscentOnDevice(Ascent):
-    """L-BFGS with one recorded line for each step."""
+    """L-BFGS in which each step is one recorded line, if the objective allows it."""
 
     _memory: PaddedMemory
 

@@ -1,19 +1,21 @@
 """The principal coordinates in which free points are moved.
 
-For points s in an affine subspace that holds most of the rows' variance, with x_r a row's coordinates in it and e(x)
-the rest of the row,
+Let points s lie in an affine subspace that holds most of the rows' variance.  With x_r a row's coordinates in it and
+e(x) the rest of the row,
 
-    Gaussian:   k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
-    k of x's:   k(x, s) = f(x_r's_r)            cosine: times |x_r| / |x|
+    Gaussian:           k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
+    function of x's:    k(x, s) = f(x_r's_r)
+    cosine:             k(x, s) = |x_r| / |x| cos(x_r, s_r)
 
-exactly, so the rest of a row is a single number, `row_scale`, and points are moved in 30 coordinates instead of 784
-pixels. At the end, one pass over the full rows shows where the points would go outside the subspace: with V the
-principal directions and B the Gauss-Newton matrix of captured variance (search/objective.py), which is the same for
-every coordinate,
+holds exactly.  So the rest of a row contributes a single factor, `row_scale`, and points are moved in, say, 30
+coordinates instead of 784 pixels.  At the end, one pass over the full rows gives the gradient dS in all input
+directions.  With V the principal directions and B the Gauss-Newton matrix of captured variance (search/objective.py),
+which is the same for every coordinate, a last step leaves the subspace,
 
-    S <- S + a B^-1 dS (I - V V'),        a = 1, or less where that loses
+    S <- S + a B^-1 dS (I - V V')
 
-which gains more than twice as many coordinates would, and costs less than a step in them.
+where a <= 1 limits the step's length; the step is dropped if captured variance does not increase.  It gains more than
+twice as many coordinates would, and costs less than a step in those.
 
 For linear and cosine kernels the best points themselves lie along the principal directions of the (normalised) rows.
 """
@@ -56,8 +58,9 @@ from .lbfgs import Ascent
 from .objective import CapturedVariance
 from .objective_cuda import images_on_device
 
-SHORT_SIDE = 1000  # with at most this many rows, their gram is the cheapest way to a basis
-# added to the points' gram, relative to its largest diagonal value, before a linear system is solved with it
+SHORT_SIDE = 1000  # for at most this many rows, a basis of their span is computed from their gram
+# Added to the diagonal of the points' gram before a linear system is solved with it, relative to the largest diagonal
+# value (on a device: to the mean).
 NUGGET = 1e-9
 
 MAX_DENSE_VALUES = 2**22  # sparse rows up to this size are made dense if no subspace is good enough
@@ -65,24 +68,26 @@ MAX_DENSE_VALUES = 2**22  # sparse rows up to this size are made dense if no sub
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Rows and points in units of the kernel's width, in a subspace."""
+    """The coordinates in which points are moved: a subspace, in units of the kernel's width; and the rows in them."""
 
-    kernel: Kernel  # of width one
+    kernel: Kernel  # the kernel in these coordinates, with width one
     rows: Array  # (n, r)
-    row_scale: Array | None  # (n,)
-    scale: Any  # a number, or one for each column
-    origin: Array | None  # (d,)
-    basis: Array | None  # (d, r), orthonormal columns
+    row_scale: Array | None  # (n,) factors of the rows' kernel values; None if all are one
+    scale: Any  # rows are multiplied by it: a number, or one for each column
+    origin: Array | None  # (d,) subtracted from rows; None if it is zero
+    basis: Array | None  # (d, r) orthonormal columns; None if the subspace is the whole input space
     lost_exponent: float = 0.0  # mean of gamma |e(x)|^2
 
     def cross_gram(self, moved: Array, rows: slice) -> Array:
-        """k(rows, points) of some rows."""
+        """k(rows, points) for a slice of the rows and points in these coordinates."""
         cross = self.kernel(self.rows[rows, :], moved)
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
     def images_of_exact(self, moved: Array, seen: RowSet) -> tuple[Array, Array | None]:
-        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None if K_SS has no Cholesky
-        factor."""
+        """The images k(S, X) d of exact kernel PCA's directions d, (m, M), and the coefficients of d over the points.
+
+        The coefficients are those of the projection on the span; None if K_SS has no Cholesky factor.
+        """
         n, directions = seen.size, like(seen.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
@@ -98,14 +103,14 @@ class Coordinates:
         return self.row_scale is None and self.kernel.is_near(self.rows)
 
     def points(self, moved: Array) -> Array:
-        """Points in input space."""
+        """Moved points, converted from these coordinates to input space."""
         points = self.kernel.within(moved) / self.scale
         if self.basis is not None:
             points = points @ self.basis.T
         return points if self.origin is None else points + self.origin
 
     def inside(self, points: Array) -> np.ndarray:
-        """Points of input space in these coordinates, projected on their subspace: the inverse of `points`."""
+        """Points of input space, projected on the subspace and converted to these coordinates."""
         inside = as_float64(points)
         if self.origin is not None:
             inside = inside - self.origin
@@ -115,9 +120,11 @@ class Coordinates:
 
 
 def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
-    """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture.
+    """Whether points can be moved.
 
-    `found` computes their coordinates, and is called only for sparse rows.
+    The kernel must be differentiable and must not be known to be indefinite, because captured variance would then have
+    no upper bound.  Sparse rows must have few columns or be close to a subspace.  `found`, which computes coordinates,
+    is called only for sparse rows.
     """
     X, kernel, held_columns = sample.rows.X, sample.kernel, sample.held_columns
     if not (kernel.differentiable and kernel.moves) or kernel.definite is False or len(held_columns) == X.shape[1]:
@@ -134,14 +141,14 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
     """`coordinates` of the sample, computed in one thread while another computes exact kernel PCA, which is cached.
 
-    Exact kernel PCA is that of the evaluation rows, or of their halves if they are not all rows.  None, with nothing
-    done, if there is one thread only, if `n_points` need more evaluation rows, if the kernel does not lift, or if the
-    rows are not numpy arrays.
+    Exact kernel PCA is that of the evaluation rows or, if they are not all rows, that of their halves.  None, and
+    nothing is computed, if there is only one thread, if `n_points` need more evaluation rows, if the kernel has no
+    `lifts`, or if the rows are not a numpy array.
     """
     rows = sample.evaluation
     later = rows.size < min(sample.plan.evaluation_rows_for(n_points), sample.size)
     if sample.n_threads > 1 and not later and sample.kernel.lifts and is_numpy(sample.rows.X):
-        _ = rows.gram  # first, because it uses all threads
+        _ = rows.gram  # computed first, because this uses all threads
 
         def exact() -> None:
             _ = rows.exact if rows.is_all else rows.exact_halves
@@ -152,11 +159,12 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
 
 
 def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
-    """The sample's rows in the coordinates in which points are moved; `for_good` if points stay inside the subspace."""
+    """The coordinates in which points are moved; `for_good` if no last step will lead out of the subspace."""
     scale, unit = sample.kernel.unit(sample.evaluation.given)
     if sample.held_columns:
         values = as_float64(dense(sample.rows.values))
-        exact = 2.0 ** np.round(np.log2(to_numpy(scale) * np.ones(values.shape[1])))  # held values come back unrounded
+        # Scaling by powers of two is exact, so values in held columns do not change.
+        exact = 2.0 ** np.round(np.log2(to_numpy(scale) * np.ones(values.shape[1])))
         unit, scale = sample.kernel.stretched(tuple(1.0 / exact)), like(exact, values)
         return Coordinates(held(unit, sample.held_columns), values * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
@@ -166,7 +174,7 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
     if not sample.kernel.lifts:
         values = as_float64(sample.rows.values)
         short = is_numpy(values) and unit.isotropic and _is_short(*values.shape)
-        basis = _row_space(values) if short else None  # inner products are the same in the rows' own space
+        basis = _row_space(values) if short else None  # in the span of the rows, inner products are the same
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
     max_lost = sample.plan.max_lost_exponent / scale**2
@@ -181,8 +189,10 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
 
 
 def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The rows along the fewest principal directions that leave at most `max_lost` of their mean squared length
-    outside, these lengths, and the directions (d, r).  None if that saves nothing over all directions.
+    """The rows' coordinates along a few principal directions, their squared lengths, and the directions (d, r).
+
+    There are as few directions as leave at most `max_lost` of the rows' mean squared length outside.  None if they are
+    too many to save anything.
     """
     n, d, plan = sample.size, sample.rows.X.shape[1], sample.plan
     if d <= plan.min_features:
@@ -206,7 +216,7 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
 
 
 def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
-    """About this many of the search rows."""
+    """About `n_rows` of the search rows, to estimate directions from."""
     if sample.rows.whole:
         return sample.all_values[:: max(1, sample.size // n_rows)]
     start = sample.n_evaluation
@@ -214,11 +224,13 @@ def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
 
 
 def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray, float]:
-    """Leading principal directions (d, r), approximately, and the mean squared length that half as many of them leave
-    out."""
+    """Approximate leading principal directions (d, r), and an upper estimate of the mean squared length that they lose.
+
+    They take two passes of subspace iteration.  The estimate is what the directions of the first pass lose.
+    """
     d = rows.shape[1]
     basis = np.random.default_rng(0).standard_normal((d, min(d, n_directions + 8))).astype(rows.dtype)
-    few = rows[::4]  # a quarter of the rows gives first directions; one pass less loses .1 % of captured variance
+    few = rows[::4]  # a quarter of the rows is enough for the first pass; without it, .1 % of captured variance is lost
     basis, _ = np.linalg.qr(few.T @ (few @ basis))
     scores = rows @ basis
     lost = (float(np.vdot(rows, rows)) - float(np.vdot(scores, scores))) / len(rows)
@@ -226,11 +238,11 @@ def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray
 
 
 def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All rows along a basis, their squared lengths, and the basis."""
+    """The coordinates of all rows of the sample along a basis, their squared lengths, and the basis."""
     scores = np.empty((sample.size, basis.shape[1]), dtype=basis.dtype)
     lengths = np.empty(sample.size, dtype=basis.dtype)
 
-    def project(part: slice) -> None:  # a few rows at a time, so that the full rows are never all in memory
+    def project(part: slice) -> None:  # a few rows at a time, because all full rows at once would take much memory
         rows = sample.values(part)
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
@@ -242,7 +254,10 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _cut(
     sample: Sample, scores: np.ndarray, lengths: np.ndarray, basis: np.ndarray, least: int, max_lost: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """`_projected` along the fewest principal directions within the basis that suffice; None if all are too few."""
+    """The results of `_projected`, for the fewest principal directions that lose at most `max_lost`, at least `least`.
+
+    None if all directions of the basis lose more than that.
+    """
     seen = scores[sample.search]
     variances, rotation = top_eigh((seen.T @ seen).astype(np.float64) / len(seen))
     lost = float(lengths[sample.search].mean(dtype=np.float64)) - np.cumsum(variances)
@@ -253,7 +268,7 @@ def _cut(
 
 
 def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: np.ndarray) -> np.ndarray:
-    """Points in input space, moved once more in the directions that their coordinates leave out."""
+    """Points in input space, moved once more in the directions outside the subspace of the search."""
     assert c.basis is not None
     narrow = objective.light(moved, sample.evaluation.exact.captured)
     points = moved @ (c.basis / c.scale).T
@@ -267,7 +282,8 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     step -= (step @ c.basis) @ c.basis.T
     longest = c.scale * float(row_dot(step, step).max()) ** 0.5
     step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, TINY))
-    some = slice(0, objective.n_rows, max(1, objective.n_rows // sample.plan.trial_rows))  # heavy rows in proportion
+    # Every k-th row, which contains heavy rows in proportion.
+    some = slice(0, objective.n_rows, max(1, objective.n_rows // sample.plan.trial_rows))
     before = narrow.part(some)
     trial = replace(before, rows=(rows_at(some) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
     least = before.captured(moved)
@@ -277,12 +293,12 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
 
 
 def _is_short(n_rows: int, n_columns: int) -> bool:
-    """Few rows of many columns, which are best represented in the space that the rows span."""
+    """Whether rows are few and columns many, so that the rows are best represented in the space that they span."""
     return n_rows <= SHORT_SIDE and 2 * n_rows < n_columns
 
 
 def _row_space(rows: np.ndarray) -> np.ndarray:
-    """All principal directions (d, r) of a few rows, by their n x n gram."""
+    """An orthonormal basis (d, r) of the span of a few rows, computed from their n x n gram."""
     exact = as_float64(rows)
     values, vectors = top_eigh(exact @ exact.T)
     real = values > len(rows) * np.finfo(np.float64).eps * values[0]
@@ -315,7 +331,7 @@ def principal_points(objective: CapturedVariance, n_points: int) -> Array:
 
 
 def _principal_directions(rows: Array, weights: Array | None, n_directions: int, center: bool) -> Array:
-    """The leading principal directions of the rows, (n_directions, r), through the smaller of their two grams."""
+    """The leading principal directions of the rows, (n_directions, r), from the rows' scatter or, if smaller, gram."""
     xp = namespace(rows)
     n, r = rows.shape
     omega = xp.full_like(rows[:, 0], 1.0 / n) if weights is None else like(weights, rows)
@@ -330,8 +346,7 @@ def _principal_directions(rows: Array, weights: Array | None, n_directions: int,
 
 
 def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
-    """Principal directions (r, d) of sparse rows under a linear or cosine kernel, the direction of their mean
-    included."""
+    """Principal directions of sparse rows under a linear or cosine kernel, and the direction of their mean, (r, d)."""
     rows = unit.linear_features(rows)
     omega = shares_of(sample.rows.weights, rows.shape[0])
     root = np.sqrt(omega)
@@ -345,7 +360,7 @@ def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions
     if n_directions < min(rows.shape):
         start = np.random.default_rng(0).standard_normal(min(rows.shape))
         _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
-    else:  # a single column or row, for which ARPACK finds too few directions
+    else:  # all directions are wanted (of a single row or column, for example), which ARPACK does not compute
         _, _, directions = np.linalg.svd(root[:, None] * (rows.toarray() - mean), full_matrices=False)
     basis, _ = np.linalg.qr(np.vstack([directions, mean]).T)
     return np.asarray(basis.T)

@@ -249,8 +249,8 @@ def refined(
 
         Rayleigh-Ritz over [Y, K^-1 A Y - Y (Y'A Y)]
 
-    squares the error of the guess.  A guess with few columns gives fewer than `n_top` pairs.  A is applied twice to p vectors.  For A = K_SN K_NS these are 8 n m p operations;
-    forming A would take 2 n m^2, and its eigendecomposition about m^3.
+    squares the error of the guess.  There are at most 2 p pairs.  A is applied twice to p vectors.  For A = K_SN K_NS
+    these are 8 n m p operations; forming A would take 2 n m^2, and its eigendecomposition about m^3.
     """
     # Approximately orthonormal is enough here, because Rayleigh-Ritz uses the exact metric below.
     found = orthonormal(guess, gram)
