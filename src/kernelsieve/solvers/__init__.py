@@ -1,1 +1,1 @@
-"""Small dense problems, as pure functions on arrays."""
+"""Solvers of small dense problems, as pure functions on arrays."""

@@ -1,20 +1,22 @@
 """Elastic-net sparse kernel PCA by exact alternation (Wang & Tanaka 2016), in coordinates.
 
-With candidates' coordinates G (n x q), K = G G', and the training rows' scatter M (see `quadratic`), component k is
+G (n x q) are the candidates' coordinates, K = G G', and M is the training rows' scatter (see `quadratic`).  Component k
+is found by alternating two steps,
 
     a-step:  a = argmin J(u, a),   J = 1/2 (u - G'a)'M(u - G'a) + (l2/2)|G'a|^2 + alpha sum_i w_i |a_i|
     b-step:  u ~ M G'a - sum_{j<k} u_j (u_j'M G'a),   |u| = 1
 
-from u = the k-th eigenvector of M, which is kernel PCA's component.  With u = G'b this is the paper's p = K^1/2 b
-without a root or an inverse: M G'a = G'(K a), u_j'M G'a = b_j'K K a.
+which start from u = the k-th eigenvector of M, kernel PCA's component.  With u = G'b, these are the steps of the paper
+for p = K^1/2 b, without a root or an inverse: M G'a = G'(K a), u_j'M G'a = b_j'K K a.
 
 J is the printed criterion.  The b-step maximises u'M G'a, that is, it minimises the left side of the paper's (10),
 
     J + (tr M - u'M u)/2
 
-(the printed equality omits the last term), so this `criterion` decreases from pass to pass, while J itself need not.
+(the printed equality omits the last term).  So this `criterion` decreases from pass to pass, while J itself need not.
 
-`alternate` computes one component after the other.  If all are updated together, the U-step is for U = [u_1 ... u_M]
+`alternate` computes one component after the other.  If all components are updated together, a U-step for
+U = [u_1 ... u_M] replaces the b-steps,
 
     M G'A = Y D V'   ->   U = Y V'
 
@@ -25,7 +27,8 @@ of (10) for all components together, as in Zou, Hastie & Tibshirani's sparse PCA
 
     J = 1/2 |K^1/2 p - K^1/2 q|^2 + (l2/2)|q|^2 + alpha |a|_1,      q = K^1/2 a,      p orthonormal
 
-For each component, from p = its kernel PCA eigenvector, until |q_new - q_old|^2 < outer_tol or a cap is reached:
+For each component, starting from p = its eigenvector in kernel PCA, repeat until |q_new - q_old|^2 < outer_tol or a cap
+is reached:
 
     q <- (K + l2 I + rho K^-1)^-1 [K p + rho K^-1/2 (a - t/rho)]
     a <- S_{alpha/rho}(K^-1/2 q + t/rho)                              S the soft threshold
@@ -34,22 +37,23 @@ For each component, from p = its kernel PCA eigenvector, until |q_new - q_old|^2
          and |rho K^-1/2 (a - a_old)|  <= sqrt(N) eps_abs + eps_rel |K^-1/2 t|,   or a cap is reached
     q <- q/|q|,    p <- (I - P P') K q,    p <- p/|p|                 P the earlier components' p
 
-Readings.  The roots are symmetric, by an eigendecomposition.  q, a, t start afresh in every outer pass (line 4), a and
-t from zero; q_old of the first pass is p.  The a that comes out belongs to q before its normalisation: the component
-of unit length is a / sqrt(a'K a).
+Where the paper leaves room, it is read as follows.  The roots of K are symmetric, by an eigendecomposition.  q, a and t
+start afresh in every outer pass (line 4), a and t from zero; q_old of the first pass is p.  The resulting a belongs to
+q before its normalisation, so the component of unit length is a / sqrt(a'K a).  A singular K has no inverse; there are
+two remedies:
 
-    jitter            A singular K gets a little on its diagonal.  With center=True the expansion stays one of uncentred
-                      features and only the covariance is centred: K p and K q become K^1/2 H K^1/2 p and
-                      K^1/2 H K^1/2 q, H = I - 11'/N.
-    pseudo-inverse    The paper's text: K^+ for K^-1, and with center=True the centred gram H K H for K.  a is then the
-                      coefficient vector of *centred* features, so that the component, sum_i a_i (phi(x_i) - mean), has
-                      coefficients H a over the rows: all N rows return in the mean.  K^-1/2 q lies in the range of K,
-                      and fewer of its entries are small.
+    jitter            A small multiple of I is added to K.  With center=True, features in the expansion stay uncentred
+                      and only the covariance is centred: K p and K q become K^1/2 H K^1/2 p and K^1/2 H K^1/2 q,
+                      H = I - 11'/N.
+    pseudo-inverse    The paper's text: K^+ for K^-1, and with center=True the centred gram H K H for K.  Then a is the
+                      coefficient vector of *centred* features.  The component, sum_i a_i (phi(x_i) - mean), has the
+                      coefficients H a over the rows, which are not sparse: the mean involves all N rows.  K^-1/2 q
+                      lies in the range of K, and fewer of its entries are small.
 
-What is wrong in the paper: the equality in its (10) drops tr K - tr P'K P (see above); "t = argmin L" must be
-a step of ascent, as Algorithm 1 has it; and the K^-1/2 in the dual rule makes it nearly unreachable for a kernel whose
-spectrum decays, so that the cap ends the iterations.  With rho fixed and a cap of 300, first components come out as
-zero for a few thousand rows.  None of this is corrected here; `lasso` solves the same problem exactly.
+Errors in the paper: the equality in its (10) drops tr K - tr P'K P (see above).  "t = argmin L" must be a step of
+ascent, as in Algorithm 1.  And because of the K^-1/2 in the dual rule, the rule is hardly ever met for a kernel whose
+spectrum decays, so the cap ends the iterations.  With rho fixed and a cap of 300, first components are zero for a few
+thousand rows.  None of this is corrected here; `lasso` solves the same problem exactly.
 """
 
 from __future__ import annotations
@@ -73,30 +77,33 @@ Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (M G'A, old 
 
 @dataclass(frozen=True)
 class ImitationProblem:
-    """The data that all passes share, and the stopping rules."""
+    """The problem of imitating kernel PCA's components by sparse ones, and when to stop."""
 
-    coordinates: np.ndarray  # (n, q), G: of the candidates
-    moment: np.ndarray  # (q, q), M: of the training rows
+    coordinates: np.ndarray  # (n, q), G: coordinates of the candidates
+    moment: np.ndarray  # (q, q), M: scatter of the training rows
     l2: float
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
-    max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
+    max_iter: int = 1  # most passes; with 1 there is a single a-step, from kernel PCA's components
     tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
     settled: float = 1e-6  # relative decrease of the criterion at which a component's passes end
 
 
 @dataclass(frozen=True)
 class Alternation:
-    """Sparse coefficients of all components, as the a-step leaves them: v_k = sum_i coef_ik phi(x_i) is not of unit
-    length (the lasso shrinks it); divide by |G'coef_k|."""
+    """Sparse coefficients of all components, after the last a-step.
+
+    The component v_k = sum_i coef_ik phi(x_i) is not of unit length, because the lasso shrinks it.  Divide by
+    |G'coef_k| to normalise it.
+    """
 
     coef: np.ndarray  # (n, n_components), exactly zero off the supports
     directions: np.ndarray  # (q, n_components): u after the last b-step
-    objective: np.ndarray  # (n_passes,): J summed over components, each at its a-step
-    criterion: np.ndarray  # (n_passes,): J + (tr M - u'M u)/2 of each component, summed; never rises
-    gap: np.ndarray  # of each last a-step, relative to its objective: (n_components,), or (1,) for one support
+    objective: np.ndarray  # (n_passes,): J after the a-step, summed over components
+    criterion: np.ndarray  # (n_passes,): J + (tr M - u'M u)/2, summed over components; never rises
+    gap: np.ndarray  # duality gaps of the last a-steps, relative to J: (n_components,), or (1,) for one support
     n_iter: int  # the largest number of passes of any component
     exact: bool  # every a-step reached its duality gap
-    settled: bool  # the alternation came to rest; True when a single pass was asked for
+    settled: bool  # the criterion has converged; True if there was only one pass
 
     @property
     def converged(self) -> bool:
@@ -104,20 +111,21 @@ class Alternation:
 
 
 def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
-    """The top eigenvectors of M, (q, n_components): kernel PCA's components in coordinates."""
+    """The top eigenvectors of M, (q, n_components), which are the coordinates of kernel PCA's components."""
     return top_eigh(moment, n_components)[1]
 
 
 def alternate(problem: ImitationProblem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray) -> Alternation:
-    """One component after the other, each by up to `max_iter` passes of a-step and b-step.
+    """Compute one component after the other, each by up to `max_iter` passes of a-step and b-step.
 
     Parameters
     ----------
     problem : ImitationProblem
     directions : ndarray of shape (q, n_components)
-        Where each u starts: `kernel_pca_directions(moment, n_components)`.
+        The first u of each component: `kernel_pca_directions(moment, n_components)`.
     alphas : sequence of n_components floats
-        Absolute: `largest_alpha` of the quadratic at a direction makes its component zero.
+        The penalties alpha, not relative to the data: from `largest_alpha` of the quadratic at a direction on, the
+        component is zero.
 
     Examples
     --------
@@ -145,17 +153,17 @@ def alternate(problem: ImitationProblem, directions: np.ndarray, alphas: Sequenc
 
 
 def alternate_jointly(problem: ImitationProblem, directions: np.ndarray, alpha: float) -> Alternation:
-    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|."""
+    """Compute all components at once, on one common support: the penalty is alpha sum_i w_i |A_i.|."""
     return _passes(problem, np.asarray(directions, dtype=np.float64), [slice(None)], [alpha], _polar)
 
 
 def alternate_simultaneously(
     problem: ImitationProblem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray
 ) -> Alternation:
-    """All components at once, each with its own alpha and support.
+    """Compute all components at once, each with its own alpha and support.
 
-    The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: in the algorithm no component is
-    changed in favour of a later one.
+    This minimises the paper's criterion J[P, Q] for all components together.  The paper's Algorithm 1 does not, because
+    it never changes a component in favour of a later one.
     """
     return _passes(problem, np.asarray(directions, dtype=np.float64), range(len(alphas)), alphas, _polar)
 
@@ -167,7 +175,7 @@ def _passes(
     alphas: Sequence[float] | np.ndarray,
     move: Move,
 ) -> Alternation:
-    """A-steps and moves of the directions in turn; the columns of a block share one support."""
+    """Alternate a-steps and `move`, which updates the directions; components in the same block share one support."""
     trace = float(np.trace(problem.moment))
     objective: list[float] = []
     criterion: list[float] = []
@@ -195,8 +203,10 @@ def _passes(
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
-    """The directions with M G'a as the k-th, made orthogonal to the earlier ones and of unit length, unless it is
-    zero."""
+    """The directions after the b-step: the k-th is M G'a, made orthogonal to the earlier ones and of unit length.
+
+    If that is zero, the k-th direction does not change.
+    """
     earlier, moved = directions[:, :k], directions.copy()
     rest = image[:, 0] - earlier @ (earlier.T @ image[:, 0])
     rest -= earlier @ (earlier.T @ rest)
@@ -215,14 +225,14 @@ def _summed(histories: list[np.ndarray]) -> np.ndarray:
 def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """The orthonormal U with the largest tr U'(M G'A).
 
-    If components are zero or repeat each other, the images are rank deficient and do not determine U: the undetermined
-    part is taken from the old directions, made orthogonal to the rest.
+    If components are zero or repeat each other, the images are rank deficient and do not determine all of U.  The
+    undetermined part is taken from the old directions, made orthogonal to the rest.
     """
     left, values, right = np.linalg.svd(images, full_matrices=False)
     real = values > RANK_TOLERANCE * values[0]
     if real.all():
         return left @ right
-    settled, free = left[:, real], right[~real]  # free: combinations of components without an image
+    settled, free = left[:, real], right[~real]  # free: combinations of components whose image is zero
     open_ = directions @ free.T
     open_ -= settled @ (settled.T @ open_)
     filled, _, turned = np.linalg.svd(open_, full_matrices=False)
@@ -231,22 +241,22 @@ def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rules:
-    """Stopping rules of the loops: the keywords of `admm` besides the problem."""
+    """Stopping rules of the loops, which are keywords of `admm`."""
 
-    eps_abs: float = 1e-4  # of the two residual rules
-    eps_rel: float = 1e-4
-    max_iter: int = 300  # cap of ADMM
-    outer_max_iter: int = 300  # of the whole loop: 300, 60 or 30 in the paper
+    eps_abs: float = 1e-4  # absolute tolerance in the rules for both residuals
+    eps_rel: float = 1e-4  # relative tolerance in the same rules
+    max_iter: int = 300  # cap on the ADMM iterations in an outer pass
+    outer_max_iter: int = 300  # cap on the outer passes: 300, 60 or 30 in the paper
     outer_tol: float = 1e-2  # the paper's epsilon
 
 
 @dataclass(frozen=True)
 class AdmmResult:
-    """The result of Algorithm 1, and how it ended."""
+    """The result of Algorithm 1, and how its loops ended."""
 
     coef: np.ndarray  # (N, n_components): a, not normalised
-    n_inner: list[list[int]]  # ADMM iterations of each outer pass, for each component
-    inner_capped: np.ndarray  # (n_components,): whether the last outer pass ended at the ADMM cap
+    n_inner: list[list[int]]  # number of ADMM iterations, for each component and each outer pass
+    inner_capped: np.ndarray  # (n_components,): whether ADMM ended at its cap in the last outer pass
     outer_capped: np.ndarray  # (n_components,): whether the outer loop ended at its cap
     primal_residual: np.ndarray  # (n_components,): |K^-1/2 q - a| at the end
     dual_residual: np.ndarray  # (n_components,): |rho K^-1/2 (a - a_old)| at the end
@@ -268,23 +278,24 @@ def admm(
     pseudo_inverse: bool = False,
     **rules: Any,
 ) -> AdmmResult:
-    """Algorithm 1 of Wang & Tanaka (2016): O(N^3) once, O(N^2) an iteration, O(N^2) memory.
+    """Algorithm 1 of Wang & Tanaka (2016), which takes O(N^3) once, O(N^2) an iteration, and O(N^2) memory.
 
     Parameters
     ----------
     gram : ndarray of shape (N, N)
+        The kernel matrix K.
     alphas : sequence of n_components floats
-        lambda_1 of each component, absolute.
+        The paper's lambda_1 for each component.
     l2 : float
-        lambda.
+        The paper's lambda.
     penalty : float
-        rho.
+        The paper's rho.
     center : bool
-        See the module's text.
+        Whether to centre the covariance; see the module's text.
     jitter : float, default=1e-10
-        Added to the diagonal, relative to its mean: enough for K^-1/2 to exist, too little to be seen in K.
+        Added to the diagonal of K, relative to its mean: enough for K^-1/2 to exist, too little to change K noticeably.
     pseudo_inverse : bool
-        In place of the jitter; see the module's text.
+        Use the pseudo-inverse of K instead of the jitter; see the module's text.
     **rules
         `eps_abs`, `eps_rel`, `max_iter`, `outer_max_iter`, `outer_tol`: the fields of `Rules`.
 
@@ -321,10 +332,10 @@ def admm(
 
 
 class _Matrices:
-    """K's roots, the covariance in their coordinates (K itself, or K^1/2 H K^1/2), and the q-update's factor.
+    """The matrices of Algorithm 1: K^1/2, K^-1/2, the scatter (K, or K^1/2 H K^1/2), and the q-update's factor.
 
     A jitter of None selects the pseudo-inverse, with the tolerance of numpy and MATLAB.  Outside the range of K the
-    right side of the q-update is zero, so its matrix may have any positive number there.
+    right side of the q-update is zero, so its matrix may have any positive eigenvalues there.
     """
 
     def __init__(self, gram: np.ndarray, l2: float, penalty: float, center: bool, jitter: float | None) -> None:
@@ -353,7 +364,7 @@ class _Matrices:
 
 
 class _Component:
-    """The loops of one component."""
+    """The loops of Algorithm 1 for one component."""
 
     def __init__(self, matrices: _Matrices, alpha: float, start: np.ndarray, earlier: np.ndarray) -> None:
         self.matrices, self.alpha, self.earlier = matrices, alpha, earlier
@@ -365,7 +376,7 @@ class _Component:
         self.objective = np.inf
 
     def loop(self, rules: Rules) -> None:
-        """Lines 3 to 13."""
+        """Run lines 3 to 13 of Algorithm 1."""
         for _ in range(rules.outer_max_iter):
             q_old = self.q
             q = self._admm(rules)
@@ -382,7 +393,7 @@ class _Component:
                 return
 
     def _admm(self, rules: Rules) -> np.ndarray:
-        """Lines 4 to 9; q, not normalised."""
+        """Run lines 4 to 9 of Algorithm 1; return q, not normalised."""
         matrices, rho, inverse_root = self.matrices, self.matrices.penalty, self.matrices.inverse_root
         a, t = np.zeros_like(self.p), np.zeros_like(self.p)
         pull = matrices.scatter @ self.p

@@ -1,32 +1,34 @@
 """Greedy choice of rows: one loop on the residual kernel, in which a rule picks the next row.
 
-Pivoted Cholesky keeps R = K - F F', the kernel of the parts that the chosen rows do not explain.  Taking row j,
+The loop is a pivoted Cholesky factorisation.  It maintains R = K - F F', the kernel of those parts of the features that
+the chosen rows do not explain.  Choosing row j updates
 
     c = (K_.j - F F_j')/sqrt(R_jj + ridge),    F <- [F, c],    diag R <- diag R - c^2
 
-and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Only kernel columns
-are read, one for each chosen row: O(n m^2) time and O(n m) memory for m of n rows.  Every smaller choice is a prefix
-of a larger one.  Columns come from a `Gram`; kernel evaluations are the cost of a rule, n for a column, b^2 for the
-gram of b rows.
+and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj + ridge).  Only kernel
+columns are read, one for each chosen row: O(n m^2) time and O(n m) memory for m of n rows.  Every smaller choice is a
+prefix of a larger one.  Columns come from a `Gram`.  The cost of a rule is its number of kernel values: n for a column,
+b^2 for the gram of b rows.
 
-Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the chosen phi(x_j).  So the same
-loop, always taking the row with the largest residual, factorises a kernel matrix without forming it: K = F F' + R
+Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the chosen phi(x_j).  So a loop that
+always takes the row with the largest residual factorises a kernel matrix without forming it: K = F F' + R
 (`pivoted_cholesky`).
 
-After a targeted choice rows may be swapped: of all pairs (a row to remove, a row to add), the one with the largest
-gain. The chosen rows S span a space with orthonormal basis functions F (n, m), in which the targets have coordinates C
-(m, M); the residual kernel has diagonal d, and T (n, M) is what is left of the targets.  The part of the space that
-belongs to row i alone is the direction orthogonal to all other rows of S, with values g_i = F q_i on the rows,
+After a targeted choice, rows may be swapped.  A swap removes one row and adds another; of all such pairs, the one with
+the largest gain is taken.  The chosen rows S span a space with orthonormal basis functions F (n, m), in which the
+targets have coordinates C (m, M).  The residual kernel has the diagonal d, and T (n, M) is the unexplained part of the
+targets.  The part of the space that only row i contributes is the direction orthogonal to all other rows of S, which
+has the values g_i = F q_i on the rows,
 
     q_i = y_i / |y_i|,      y_i the columns of F_S^-1,      b_i = q_i' C
 
-so without row i the targets lose |b_i|^2, and adding row j then gains
+So removing row i loses |b_i|^2 of the targets, and adding row j then gains
 
     |T_j + g_ij b_i|^2 / (d_j + g_ij^2)
 
-A reflection that moves q_i to the last place turns "remove i" into "drop the last column"; being orthogonal, it loses
-no digits, however often it is repeated.  The explained part of the targets increases with every swap, so they come to
-an end.
+A reflection that moves q_i to the last column of F turns "remove i" into "drop the last column".  It is orthogonal, so
+it loses no digits, however often it is repeated.  Every swap increases the explained part of the targets, so there are
+only finitely many swaps.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Gram(Protocol):
 
     @property
     def n_threads(self) -> int:
-        """Threads that blocks of rows may be spread over."""
+        """Number of threads that blocks of rows may be divided among."""
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -69,7 +71,7 @@ class Gram(Protocol):
 
 @dataclass(frozen=True)
 class StoredGram:
-    """A gram that has been computed."""
+    """A gram that has been computed and is kept in memory."""
 
     matrix: np.ndarray  # (n, n)
     n_threads: int = 1
@@ -95,11 +97,11 @@ class StoredGram:
 class Residual:
     """The residual kernel and targets after the rows chosen so far."""
 
-    factor: np.ndarray  # (n, capacity): F in its first columns
-    diagonal: np.ndarray  # (n,) of R; 0 for chosen rows
-    targets: np.ndarray | None  # (n, M), T
-    target_coef: np.ndarray | None  # (capacity, M): targets = T + F target_coef
-    floor: float  # rows with a smaller residual are explained
+    factor: np.ndarray  # (n, capacity): F is in its first columns
+    diagonal: np.ndarray  # (n,) the diagonal of R; 0 for chosen rows
+    targets: np.ndarray | None  # (n, M) T, the unexplained part of the targets
+    target_coef: np.ndarray | None  # (capacity, M) C, with which the whole targets are T + F C
+    floor: float  # a row whose residual is not above this counts as explained
     chosen: list[int] = field(default_factory=list)
     unexplained: list[float] = field(default_factory=list)  # tr R / tr K after each choice
 
@@ -123,10 +125,11 @@ def eliminate(
     noise: float = 0.0,
     ridge: float = 0.0,
 ) -> Residual:
-    """Choose up to `n_rows` rows; fewer when the rest is explained to rounding.
+    """Choose up to `n_rows` rows; fewer once all other rows are explained up to rounding.
 
-    `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
-    largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
+    `explained` (n, q) are the rows' whitened features over points that have been chosen already.  Residuals below
+    `noise` times the largest diagonal value are errors, for example of an indefinite kernel; a rule that divides by
+    them would choose rows by chance.
     """
     return choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
 
@@ -137,9 +140,9 @@ def greedy(*args: Any, **options: Any) -> np.ndarray:
 
 
 def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) -> Residual:
-    """Factor of a positive semi-definite matrix that is known by its diagonal and, on demand, its columns.
+    """Factorise a positive semi-definite matrix, given its diagonal and a function that computes its columns.
 
-    With q columns it reads n q kernel values and costs O(n q^2); nothing n x n is ever formed.
+    A factor of q columns takes n q kernel values and O(n q^2) time.  No n x n matrix is formed.
 
     Parameters
     ----------
@@ -160,7 +163,7 @@ def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) 
     """
     if not np.max(diagonal, initial=0.0) > 0:
         raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
-    state = start(diagonal, min(len(diagonal), 128), noise=DEPENDENT)  # room for more is made when it is needed
+    state = start(diagonal, min(len(diagonal), 128), noise=DEPENDENT)  # `append` makes room for more columns
     return choose(state, column, len(diagonal), worst_explained)
 
 
@@ -172,7 +175,7 @@ def choose(
     explained: np.ndarray | None = None,
     ridge: float = 0.0,
 ) -> Residual:
-    """The loop: up to `n_rows` rows, each by the rule."""
+    """Run the loop: the rule chooses up to `n_rows` rows, one after the other."""
     total = float(state.diagonal.sum())
     if explained is not None:
         state.diagonal -= np.einsum("ij,ij->i", explained, explained)
@@ -192,7 +195,7 @@ def choose(
 
 
 def start(diagonal: np.ndarray, n_rows: int, *, targets: np.ndarray | None = None, noise: float = 0.0) -> Residual:
-    """Nothing chosen yet, and room for `n_rows`."""
+    """The state before any row is chosen, with room for `n_rows`."""
     diagonal = np.array(diagonal, dtype=np.float64)
     return Residual(
         np.empty((len(diagonal), n_rows), order="F"),
@@ -204,7 +207,7 @@ def start(diagonal: np.ndarray, n_rows: int, *, targets: np.ndarray | None = Non
 
 
 def append(state: Residual, j: int, c: np.ndarray, pivot: float) -> None:
-    """Row j, whose normalised residual is c, is chosen."""
+    """Choose row j, and update the state; c is the normalised column j of the residual kernel."""
     k = len(state.chosen)
     if state.targets is not None and state.target_coef is not None:
         state.target_coef[k] = state.targets[j] / pivot
@@ -228,11 +231,11 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
 
 def worst_explained(state: Residual, eligible: np.ndarray) -> int:
     """argmax R_jj: the row with the largest residual."""
-    return int(state.diagonal.argmax())  # some row is eligible, or the loop would have ended, and so this one is
+    return int(state.diagonal.argmax())  # the loop has made sure that some row is eligible, so this one is
 
 
 def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> int:
-    """Make up to `n_swaps` swaps, in place, and return their number.  Each costs a kernel column and O(n m (m + M))."""
+    """Make up to `n_swaps` swaps in place; return how many.  Each takes a kernel column and O(n m (m + M)) time."""
     for count in range(n_swaps if state.chosen else 0):
         place, j, direction = _best_pair(state)
         if direction is None:
@@ -244,7 +247,10 @@ def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> 
 
 
 def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
-    """The place of the row that leaves, the row that enters, and the direction of the first; None if no pair gains."""
+    """The best swap: the place of the row to remove, the row to add, and q_i of the removed row.
+
+    q_i is None if no swap gains.
+    """
     assert state.targets is not None
     assert state.target_coef is not None
     basis, coef, left = state.filled[state.chosen], state.target_coef[: len(state.chosen)], state.targets
@@ -263,7 +269,7 @@ def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
 
 
 def _remove(state: Residual, place: int, direction: np.ndarray) -> None:
-    """Remove the row at `place`, and its direction from the basis."""
+    """Remove the row at `place`, and its direction q_i from the basis."""
     assert state.targets is not None
     assert state.target_coef is not None
     last = len(state.chosen) - 1

@@ -2,22 +2,25 @@
 
     min_A  1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|          A (n x n_components), whose rows may be zero
 
-Rows that violate |c_j| <= alpha w_j, c = linear - H A, enter one at a time while the support is small and in batches
-when it is large, each with its optimal value for the others fixed: with g = c_i + H_ii A_i,
+A row j outside the support enters if it violates |c_j| <= alpha w_j, c = linear - H A.  Rows enter one at a time while
+the support is small, and in batches when it is large.  The first value of a row i that enters is the optimal one for
+fixed other rows: with g = c_i + H_ii A_i,
 
     A_i = (1 - alpha w_i/|g|)_+ g / H_ii
 
-On the support the objective is smooth, for no row is zero.
-A Newton step moves all rows at once.  With n_i = A_i/|A_i| and d_i = alpha w_i/|A_i| the second derivative is
-V -> (H + D) V - D (rows n_i n_i'V_i): the same m x m matrix B = (H + D)^-1 for every component, but for a term of rank
-m that Woodbury's formula takes in, so a step costs O(m^3 + m^2 n_components), however many components there are:
+On the support no row is zero, so the objective is smooth there, and a Newton step moves all rows at once.  With
+n_i = A_i/|A_i|, d_i = alpha w_i/|A_i| and D = diag(d), the second derivative maps a matrix V to (H + D) V - D Z, where
+Z has the rows n_i n_i'V_i.  Its first term is the same m x m matrix H + D for every component, and the second term has
+rank m, so Woodbury's formula inverts the sum.  With B = (H + D)^-1 and N the matrix with the rows n_i, the step is
 
-    P = B c~,    c~ = c - D A,    S = D^-1 - B o (N N'),    S z = rows n_i'P_i,    step = P + B (rows z_i n_i)
+    P = B (c - D A),    S = D^-1 - B o (N N'),    S z = (n_i'P_i)_i,    step = P + B diag(z) N
 
-A step that would carry a row through zero, n_i'(A_i + step_i) < 0, ends there and the row leaves, if that is downhill
-(with one component this is the lasso's active set); otherwise the step has the best length along its direction. If
-Newton steps gain nothing, a sweep sets one row after the other to its best value.  The iterations end when the duality
-gap of the whole problem is small.
+where o is the elementwise product.  It costs O(m^3 + m^2 n_components).
+
+If a step would carry a row through zero, n_i'(A_i + step_i) < 0, it ends where the row is zero, and the row leaves,
+provided that the objective decreases; with one component, this is the lasso's active set.  Otherwise the length of the
+step is the best along its direction.  If Newton steps gain nothing, a sweep sets one row after the other to its best
+value.  The iterations end when the duality gap of the whole problem is small.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ def group_lasso(
 ) -> LassoResult:
     """The minimiser of 1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|, exact to a duality gap.
 
-    The l2,1 form of Wang & Tanaka's a-step: all components share their support.  Arguments as for `lasso`; the linear
-    term and the start are (n, n_components).
+    This is Wang & Tanaka's a-step with the l2,1 penalty, with which all components share one support.  The arguments
+    are those of `lasso`, but the linear term and the start have the shape (n, n_components).
 
     Examples
     --------
@@ -77,7 +80,7 @@ def group_lasso(
 
 
 def _entering(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """The rows outside the support that violate |c_j| <= alpha w_j most."""
+    """The next rows to enter: those outside the support that violate |c_j| <= alpha w_j most."""
     violation = row_norms(gradient) / thresholds
     violation[active] = 0.0
     violators = np.flatnonzero(violation > 1 + DEPENDENT)
@@ -85,7 +88,7 @@ def _entering(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) 
 
 
 class _Support:
-    """Rows that may be nonzero, with their values."""
+    """The rows that may be nonzero, their values, and the problem restricted to them."""
 
     def __init__(
         self, quadratic: Quadratic, alpha: float, weights: np.ndarray, rows: np.ndarray, values: np.ndarray
@@ -97,10 +100,10 @@ class _Support:
         self.weights = weights[rows]
         self.members = np.arange(len(rows))
         self.values = values
-        self.flat_gap = np.inf  # after the last step that did not lower the value
+        self.flat_gap = np.inf  # the duality gap after the last step that did not lower the objective
 
     def relax(self, rows: np.ndarray) -> None:
-        """Set each of `rows` in turn to its best value with the others fixed."""
+        """Set each of `rows` in turn to its best value, with the other rows fixed."""
         values, gradient = self.values.copy(), self._gradient()
         for i in rows:
             curvature = self.hessian[i, i]
@@ -113,7 +116,7 @@ class _Support:
         self._keep(row_norms(values) > 0)
 
     def settle(self, gap: float, max_iter: int) -> int:
-        """Take Newton steps until the duality gap over these rows is small; rows that reach zero leave."""
+        """Take Newton steps until the duality gap over these rows is at most `gap`; return the number of steps."""
         n_iter, swept = 0, False
         while n_iter < max_iter and self._gap(self.values) > gap:
             n_iter += 1
@@ -121,7 +124,7 @@ class _Support:
                 swept = False
             elif swept:
                 break
-            else:  # very short rows limit the step: a sweep sets them to their best length, or to zero
+            else:  # rows that are nearly zero limit the step, so a sweep sets them to their best length, or to zero
                 self.relax(np.arange(len(self.members)))
                 swept = True
         return n_iter
@@ -134,7 +137,7 @@ class _Support:
         return certify(problem, self.alpha, self.weights, np.arange(len(values)), values, gradient).gap
 
     def _step(self) -> bool:
-        """Take a Newton step that goes downhill and carries no row through zero; False if it gains nothing."""
+        """Take a Newton step that lowers the objective and carries no row through zero; False if it gains nothing."""
         lengths = row_norms(self.values)
         directions, ridge = self.values / lengths[:, None], self.alpha * self.weights / lengths
         move = _newton_step(self.hessian, ridge, directions, self._gradient() - ridge[:, None] * self.values)
@@ -150,19 +153,19 @@ class _Support:
                 return True
         trial = self.values + self._best_size(move) * move
         if not self._value(trial) < before:
-            # The value is flat at its minimum: the last steps change it by less than rounding and still close the gap.
-            # Each such step must halve the smallest gap so far, or they could cycle.
+            # Near its minimum the objective is flat: the last steps change it by less than rounding, and still reduce
+            # the duality gap.  Each such step must halve the smallest gap so far, because otherwise they could cycle.
             gap = self._gap(trial)
             if not gap < min(self.flat_gap, self._gap(self.values)) / 2:
                 return False
             self.flat_gap = gap
         self.values = trial
-        if not row_norms(trial).all():  # a row may reach exactly zero
+        if not row_norms(trial).all():  # some row has reached exactly zero
             self._keep(row_norms(trial) > 0)
         return True
 
     def _best_size(self, move: np.ndarray) -> float:
-        """The t in (0, 1] with the smallest value at A + t move: where the slope changes sign."""
+        """The t in (0, 1] for which A + t move has the lowest objective, found by bisection of its slope."""
         straight = float(np.vdot(move, self.hessian @ self.values - self.linear))
         curvature = float(np.vdot(move, self.hessian @ move))
 
@@ -193,13 +196,14 @@ class _Support:
 
 
 def _newton_step(hessian: np.ndarray, ridge: np.ndarray, directions: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """(second derivative)^-1 pull, by Woodbury's formula."""
+    """The inverse of the second derivative, applied to `pull` by Woodbury's formula."""
     lower = np.linalg.cholesky(hessian + np.diag(ridge))
     half = solve_lower(lower, np.eye(len(ridge)))
     inverse = half.T @ half
     first = inverse @ pull
     schur = cholesky(np.diag(1 / ridge) - inverse * (directions @ directions.T))
-    # not positive definite by rounding: take the step of the parabolas above each |A_i|, which is downhill but shorter
+    # If rounding makes S indefinite, take the step without its term.  This step minimises an upper bound, in which each
+    # |A_i| is replaced by a parabola, so it goes downhill but is shorter.
     if schur is None:
         return first
     along = np.einsum("ij,ij->i", directions, first)

@@ -2,30 +2,31 @@
 
     min_a  1/2 a'H a - a'linear + alpha sum_i w_i |a_i|            (`quadratic` has H, linear and the constant)
 
-Given a support A and signs s the minimiser solves a linear system, and it is the lasso's if its signs are s and no
-other candidate violates |c_j| <= alpha w_j, with c = linear - H a.  So the candidate that violates this most enters,
-and the coefficients move towards the solution of
+For a given support A and signs s, the minimiser solves a linear system.  It is the lasso's solution if its signs are s
+and if no other candidate violates |c_j| <= alpha w_j, with c = linear - H a.  So the candidate that violates this most
+enters the support, and the coefficients move towards the solution of the linear system,
 
     H_AA d = c_A - alpha w_A s_A,        a_A <- a_A + t d,        t the largest in (0, 1] that changes no sign
 
-where members that reach zero leave, until t = 1.  Every such move lowers the objective, so no support occurs twice.
-Candidates enter one at a time while the support is small, because the steepest ones are near-copies of each other, and
-in batches when it is large (from 11 to 300 members that is 26 steps).  A candidate in the span of the support cannot
-enter beside it: it replaces a member, moving along the direction that leaves the quadratic unchanged.
+Members that reach zero leave the support, and this is repeated until t = 1.  Every such move lowers the objective, so
+no support occurs twice.  While the support is small, candidates enter one at a time, because those that violate most
+are near-copies of each other.  When it is large, they enter in batches (it grows from 11 to 300 members in 26 steps).
+If the column x_e of a candidate e is in the span of the support's columns, the candidate cannot be added.  It replaces
+a member instead, by a move along the direction that leaves the quadratic unchanged.
 
-Few of n candidates are ever looked at: the active set is solved on a working set, the support with some violators, and
-the gradient over all candidates, O(n q), is computed once for each working set.  The iterations end when the duality
-gap of the whole problem is small.
+Only few of the n candidates take part.  The active set is solved on a working set, which consists of the support and
+some violators, and the gradient over all candidates, O(n q), is computed once for each working set.  The iterations end
+when the duality gap of the whole problem is small.
 
-A Cholesky factor follows the support, H_AA = L L'.  Entering members add rows at the end; when some leave, only the
-block behind the first of them changes:
+The Cholesky factor H_AA = L L' is updated with the support.  Members that enter add rows at the end.  When members
+leave, only the block below and to the right of the first of them changes:
 
     entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
-    leaving:      their rows of L are removed; T, what is left behind the first of them, is replaced by a factor of T T'
+    leaving:      their rows of L are removed; the rest T of that block is replaced by the Cholesky factor of T T'
 
-A candidate e is in the span of A if S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is computed with
-cancellation, so its rounding error is that of H_ee + sum_i z_i^2 H_ii, which is far more than H_ee's if A is
-ill-conditioned.
+A candidate e is in the span of A if S_ee is only rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is computed with
+cancellation, so its rounding error is proportional to H_ee + sum_i z_i^2 H_ii.  If A is ill-conditioned, this is far
+more than H_ee.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 from ..numerics import DEPENDENT, FEW_ROUNDINGS
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty
 
-TOLERANCE = 1e-6  # of the duality gap, relative to the objective
-MAX_ITER = 10_000  # steps: a support of 300 takes 30, one of 15 among near-copies 100
+TOLERANCE = 1e-6  # the duality gap at which iterations end, relative to the objective
+MAX_ITER = 10_000  # cap on steps; a support of 300 usually takes 30 steps, one of 15 among near-copies takes 100
 NOBODY = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
 class LassoResult:
-    """Coefficients of the lasso or the group lasso, with a bound on their distance from the optimum."""
+    """Coefficients of the lasso or the group lasso, with a bound on how far their objective is above the minimum."""
 
     coef: np.ndarray  # (n,), or (n, n_components) of a group lasso: exactly zero off the support
     active: np.ndarray  # (m,) the support, ascending
-    n_iter: int  # steps: linear systems solved for a support
+    n_iter: int  # number of steps, each of which solves a linear system on the support
     objective: float
     gap: float  # the objective is at most this much above the minimum
     converged: bool
@@ -66,8 +67,8 @@ def lasso(
 ) -> LassoResult:
     """The minimiser of 1/2 a'H a - a'linear + alpha sum_i w_i |a_i|, exact to a duality gap.
 
-    The a-step of Wang & Tanaka (2016).  With a support of m among n candidates in q coordinates a step costs
-    O(m^2) on the support and O(m) for each member of the working set, and O(n q) once for each working set.
+    This is the a-step of Wang & Tanaka (2016).  With a support of m among n candidates in q coordinates, a step costs
+    O(m^2) on the support and O(m) for each member of the working set.  Each working set costs O(n q) once.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def lasso(
         found = certify(quadratic, alpha, weights, support.members, support.values, gradient)
         if found.within(tol) or n_iter >= max_iter or not found.objective < lowest:
             break
-        # the start need not be optimal on its support, so the objective must decrease only from the next step on
+        # The start need not be optimal on its support, so the objective must decrease only after the first round.
         if n_iter:
             lowest = found.objective
         working = _working_set(gradient, alpha * weights, support.members)
@@ -117,12 +118,12 @@ def lasso(
 
 
 def batch_size(n_members: int) -> int:
-    """How many candidates enter a support of this size at once: one if it is small."""
+    """The number of candidates that enter a support of this size together: one if it is small."""
     return max(1, (n_members - 10) // 2)
 
 
 def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """The support, the steepest violators, and some that are spread over all violators; ascending."""
+    """The working set, ascending: the support, the candidates that violate most, and a sample of all violators."""
     violation = np.abs(gradient) / thresholds
     violation[active] = 0.0
     violators = np.flatnonzero(violation > 1.0)
@@ -137,7 +138,7 @@ def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarra
 
 
 class _DenseProblem:
-    """The lasso over a working set of candidates, whose Hessian is small enough to be computed whole."""
+    """The lasso over a working set of candidates, which is small enough for its whole Hessian to be computed."""
 
     def __init__(self, quadratic: Quadratic, alpha: float, weights: np.ndarray, working: np.ndarray) -> None:
         self.working = working
@@ -148,7 +149,7 @@ class _DenseProblem:
         self.quadratic = HessianQuadratic(hessian, quadratic.linear[working], quadratic.target_square)
 
     def solve(self, support: Support, gap: float, max_iter: int) -> int:
-        """Bring `support` to the minimum over the working set, to a duality gap; return the number of steps."""
+        """Move `support` to the minimum over the working set, up to a duality gap; return the number of steps."""
         support.members = np.searchsorted(self.working, support.members)
         n_iter = support.settle(self._pull(support, self._gradient(support)))
         may_enter = np.ones(len(self.working), dtype=bool)
@@ -161,7 +162,8 @@ class _DenseProblem:
             )
             if found.gap <= gap:
                 break
-            if not found.objective < lowest:  # because of rounding: continue with single candidates, and bar this one
+            # If rounding keeps the objective from decreasing, let candidates enter one at a time; if one did, bar it.
+            if not found.objective < lowest:
                 batches = False
                 may_enter[entering[:1]] = len(entering) > 1
             lowest = min(lowest, found.objective)
@@ -171,7 +173,8 @@ class _DenseProblem:
             if not len(entering):
                 break
             self._enter(support, entering, gradient)
-            n_iter += support.settle(self._pull(support, gradient))  # new members are at zero: same gradient
+            # New members have the coefficient zero, so the gradient is still valid.
+            n_iter += support.settle(self._pull(support, gradient))
         support.members = self.working[support.members]
         return n_iter
 
@@ -182,7 +185,7 @@ class _DenseProblem:
         return gradient[support.members] - self.thresholds[support.members] * support.signs
 
     def _steepest(self, pulls: np.ndarray, size: int) -> np.ndarray:
-        """Up to `size` violators with the largest pulls |c_j|/w_j; the pull of those that may not enter is 0."""
+        """Up to `size` violators with the largest pulls |c_j|/w_j; candidates that may not enter have a pull of 0."""
         threshold = self.alpha * (1 + DEPENDENT)
         if size > 1:
             size = min(size, int(np.count_nonzero(pulls > threshold)))
@@ -191,10 +194,10 @@ class _DenseProblem:
         return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
     def _enter(self, support: Support, rows: np.ndarray, gradient: np.ndarray) -> None:
-        """Let the independent ones of `rows` enter; if none is independent, the first replaces a member."""
+        """Add those of `rows` that are linearly independent to the support; if none is, the first replaces a member."""
         if len(rows) > 1:
             cross, block = self.quadratic.block(support.members, rows), self.quadratic.block(rows, rows)
-            if support.enter(rows, np.sign(gradient[rows]), cross, block, 1e-4):  # near-copies of others stay out
+            if support.enter(rows, np.sign(gradient[rows]), cross, block, 1e-4):  # 1e-4 keeps near-copies out
                 return
         steepest = int(rows[0])
         column = self.quadratic.hessian[steepest]
@@ -204,7 +207,7 @@ class _DenseProblem:
 
 
 class Support:
-    """Members, their coefficients and signs, and the Cholesky factor of H over them."""
+    """The members of the support, their coefficients and signs, and the Cholesky factor of H over them."""
 
     def __init__(self) -> None:
         self.members = np.zeros(0, dtype=np.intp)
@@ -214,7 +217,7 @@ class Support:
 
     @classmethod
     def of(cls, quadratic: Quadratic, start: np.ndarray | None, weights: np.ndarray) -> Support:
-        """The support of `start`, without candidates that are barred or depend on the others."""
+        """The support of `start`, without candidates that are barred or linearly dependent on the others."""
         support = cls()
         if start is None:
             return support
@@ -233,7 +236,7 @@ class Support:
         block: np.ndarray,
         tolerance: float = FEW_ROUNDINGS,
     ) -> int:
-        """Add those of `rows` that are outside the span of the support, with coefficient 0; return their number."""
+        """Add those of `rows` that are outside the span of the support, with coefficient 0; return how many."""
         order = self.factor.enter(cross, block, tolerance)
         self.members = np.concatenate([self.members, rows[order]])
         self.values = np.concatenate([self.values, np.zeros(len(order))])
@@ -264,11 +267,12 @@ class Support:
             if not crossing.size:
                 self.values = target
                 break
-            values = self.values[crossing]  # zero for new members that would move against their sign
+            # A new member that would move against its sign has the value zero, and ends the step at length zero.
+            values = self.values[crossing]
             reach = np.divide(-values, move[crossing], out=np.zeros(len(values)), where=values != 0)
             step = reach.min()
             self.values = self.values + step * move
-            # the quadratic is exact, so the pull shrinks in proportion to the length of the step
+            # After the share `step` of the whole move, the pull is 1 - step times what it was: the gradient is linear.
             pull = (1 - step) * pull
             keep = _all_but(crossing[reach <= step], len(move))
             pull = pull[keep]
@@ -276,8 +280,11 @@ class Support:
         return n_steps
 
     def exchange(self, row: int, sign: float, cross: np.ndarray, own: float) -> bool:
-        """Let `row`, in the span of the support, take a member's place: x_row = X_A z, so moving along (1, -z) leaves
-        the quadratic alone and lowers the penalty until a member is at zero.  False where none gets there."""
+        """Replace a member by `row`, which is in the span of the support; return whether that was possible.
+
+        With x_row = X_A z, a move along (1, -z) leaves the quadratic unchanged and lowers the penalty.  It ends when a
+        member reaches zero and leaves.  False if no member reaches zero, or if rounding keeps the row out.
+        """
         move = sign * self.factor.solve(cross)
         towards_zero = (self.values * move > 0).nonzero()[0]
         if not towards_zero.size:
@@ -294,14 +301,14 @@ class Support:
 
 
 def _all_but(places: np.ndarray, count: int) -> np.ndarray:
-    """All of `count` places but these, ascending."""
+    """A mask of `count` places that is false at these places."""
     keep = np.ones(count, dtype=bool)
     keep[places] = False
     return keep
 
 
 class ActiveCholesky:
-    """L with L L' = H_AA, lower triangular."""
+    """The lower triangular L with L L' = H_AA, updated as members enter and leave."""
 
     def __init__(self) -> None:
         self.lower = np.zeros((0, 0), order="F")
@@ -310,9 +317,10 @@ class ActiveCholesky:
         return len(self.lower)
 
     def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = FEW_ROUNDINGS) -> np.ndarray:
-        """Append members with H_AE = `cross` and H_EE = `block`; return those that entered, in order.
+        """Append members with H_AE = `cross` and H_EE = `block`; return the places of those that entered, in order.
 
-        A candidate stays out if at most the share `tolerance` of it is outside the span of the members.
+        A candidate e stays out if S_ee, its squared length outside the span of the members, is at most `tolerance`
+        times H_ee + sum_i z_i^2 H_ii (see the module's text).
         """
         m = len(self.lower)
         reduced, scale = cross, np.diagonal(block)
@@ -330,7 +338,7 @@ class ActiveCholesky:
         return order
 
     def enter_one(self, cross: np.ndarray, own: float, tolerance: float = FEW_ROUNDINGS) -> bool:
-        """`enter` for a single candidate e, with H_Ae = `cross` and H_ee = `own`, without a factorisation."""
+        """`enter` for a single candidate e with H_Ae = `cross` and H_ee = `own`, which needs no factorisation."""
         m = len(self.lower)
         row, left, scale = cross, own, own
         if m:
@@ -348,7 +356,7 @@ class ActiveCholesky:
         return True
 
     def leave(self, keep: np.ndarray) -> None:
-        """Drop the members that the mask `keep` leaves out."""
+        """Remove the members for which the mask `keep` is false."""
         first = int(keep.argmin())
         kept = self.lower[keep]
         lower = np.zeros((len(kept), len(kept)), order="F")
@@ -364,20 +372,20 @@ class ActiveCholesky:
 
 
 def _factor_of_product(matrix: np.ndarray) -> np.ndarray:
-    """L with L L' = T T', T = `matrix`."""
+    """The lower triangular L with L L' = T T', for T = `matrix`."""
     lower, failed = dpotrf(matrix @ matrix.T, lower=1, clean=1)
-    # forming the product squares the condition number; QR is slower
+    # Forming the product squares the condition number, so this can fail; QR cannot, but is slower.
     return np.linalg.qr(matrix.T)[1].T if failed else lower
 
 
 def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Members of a (positive semi-definite) Schur complement with pivots above `floor`, and their factor."""
+    """The places in a positive semi-definite Schur complement whose pivots are above `floor`, and their factor."""
     above = np.flatnonzero(np.diagonal(schur) > floor)
     if len(above) <= 1:
         return above, np.sqrt(schur[above[:, None], above])
-    if len(above) == len(schur):  # usually all are independent, which an unpivoted factor shows in half of the time
+    if len(above) == len(schur):  # usually all are independent, which an unpivoted factor shows in half the time
         corner, failed = dpotrf(schur, lower=1, clean=1)
-        # Pivots far above rounding are reliable without pivoting; others are not, because rounding grows.
+        # Without pivoting, rounding errors grow, so only pivots far above `floor` are reliable.
         if not failed and np.min(np.diagonal(corner)) ** 2 > 1e4 * floor.max():
             return above, corner
     factor, order, rank, _ = dpstrf(schur[above[:, None], above], lower=1, tol=floor[above].max())

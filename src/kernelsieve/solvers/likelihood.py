@@ -4,33 +4,36 @@ Features are modelled as a Gaussian whose covariance is built on r dictionary po
 
     phi(x) ~ N(0, C),        C = s2 I + sum_i w_i phi(d_i) phi(d_i)',        w_i >= 0
 
-and the weights w maximise the likelihood of the rows for a given noise variance s2 per direction.  Most end at zero.
-With K = k(D, D), k_n = k(D, x_n), N = sum of the rows' own weights, and W = diag(w),
+and the weights w maximise the likelihood of the rows for a given noise variance s2 per direction.  Most weights of the
+maximum are zero.  With K = k(D, D), k_n = k(D, x_n), N = sum of the rows' own weights, and W = diag(w),
 
     Sigma = W^1/2 (I + W^1/2 K W^1/2 / s2)^-1 W^1/2                    posterior covariance, by Cholesky of the bracket
     log-likelihood = -1/2 [ N logdet(I + W^1/2 K W^1/2 / s2) + sum_n (k_nn - k_n' Sigma k_n / s2) / s2 ]
 
-up to a constant that the (possibly infinite) dimension of feature space gives.  The rows enter through
-sum_n k_n k_n' = F F' and sum_n k_nn alone.
+up to a constant that depends on the (possibly infinite) dimension of feature space.  The likelihood depends on the rows
+only through sum_n k_n k_n' = F F' and sum_n k_nn.
 
-Three algorithms, none of whose steps lowers the likelihood:
+There are three algorithms, and no step of any of them lowers the likelihood.  With r dictionary points, of which m have
+a weight above zero,
 
-    coordinate   the one weight that gains most, to its best value, from an empty model.  O(r m) a step.
-    em           w_i <- mean_n mu_ni^2 + Sigma_ii,  mu_n = Sigma k_n / s2.  O(m^3) a sweep; prunes next to nothing.
-    fast         w_i <- sum_n mu_ni^2 / (N (1 - Sigma_ii / w_i)), an EM step where this one would go down.
-                 O(m^3) a sweep.
+    coordinate   starts from an empty model; a step sets the weight that gains most to its best value.  O(r m) a step.
+    em           w_i <- mean_n mu_ni^2 + Sigma_ii,  mu_n = Sigma k_n / s2.  O(m^3) a sweep.  Hardly any weights become
+                 zero.
+    fast         w_i <- sum_n mu_ni^2 / (N (1 - Sigma_ii / w_i)).  O(m^3) a sweep.  If this would lower the likelihood,
+                 an EM sweep replaces it.
 
-For the first, with S_i = phi_i' C^-1 phi_i, Q_i = sum_n (phi_i' C^-1 phi_n)^2, and w_i removed from C by f = 1 - w_i
-S_i, s = S_i / f, q = Q_i / (N f^2): the best value of one weight with the others fixed is
+A coordinate step uses S_i = phi_i' C^-1 phi_i and Q_i = sum_n (phi_i' C^-1 phi_n)^2.  With f = 1 - w_i S_i,
+s = S_i / f and q = Q_i / (N f^2) are S_i and Q_i / N for C without point i.  Then the best value of w_i, with the other
+weights fixed, is
 
     w_i = max(0, (q - s) / s^2)
 
-Near-copies exchange weight in ever smaller steps, so at intervals all m weights move at once, by Fisher scoring: with
-g = (Q - N S) / 2 and B_ij = N (phi_i' C^-1 phi_j)^2 / 2,
+Points that are near-copies exchange weight in ever smaller steps.  So at intervals all m weights are changed together,
+by Fisher scoring: with g = (Q - N S) / 2 and B_ij = N (phi_i' C^-1 phi_j)^2 / 2, the new weights are
 
-    min_{v >= 0} (v - w)' B (v - w) / 2 - g'(v - w)
+    argmin_{v >= 0} (v - w)' B (v - w) / 2 - g'(v - w)
 
-which is a nonnegative least squares problem.  O(m^3).
+a nonnegative least squares problem, which costs O(m^3).
 """
 
 from __future__ import annotations
@@ -46,13 +49,14 @@ import scipy.optimize
 from ..threads import cached_property
 from .path import most_within
 
-# Steps of one weight between steps of all; after as many rank-one updates S, Q and Sigma are recomputed.
+# One in this many steps is a joint step of all weights.  It also computes S, Q and Sigma from scratch, which single
+# steps only update.
 STEPS_BETWEEN_JOINT_STEPS = 16
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What the likelihood depends on: the gram of the dictionary and the rows' second moments over it."""
+    """The likelihood, and all that it depends on: the dictionary's gram and the rows' second moments over it."""
 
     gram: np.ndarray  # (r, r), K
     features: np.ndarray  # (r, p), F with F F' = sum_n k_n k_n'
@@ -61,7 +65,7 @@ class Likelihood:
 
     @cached_property
     def largest_noise_variance(self) -> float:
-        """max_i mean_n k_in^2 / k_ii: above this noise variance the best model is empty."""
+        """max_i mean_n k_in^2 / k_ii; if the noise variance is larger than this, the best model is empty."""
         energy, diagonal = np.einsum("ij,ij->i", self.features, self.features), np.diagonal(self.gram)
         return float(np.max(energy[diagonal > 0] / diagonal[diagonal > 0], initial=0.0)) / self.weight
 
@@ -90,7 +94,7 @@ class Likelihood:
 
 
 class Posterior(NamedTuple):
-    """Sigma = half' half, and the log-determinant that comes with it."""
+    """Sigma = half' half, and logdet(I + W^1/2 K W^1/2 / s2)."""
 
     half: np.ndarray  # (m, m)
     logdet: float
@@ -98,10 +102,10 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class LikelihoodFit:
-    """Weights at a maximum of the likelihood, or at the point where the iterations were stopped."""
+    """The weights at a maximum of the likelihood, or where the iterations were stopped."""
 
     weights: np.ndarray  # (r,)
-    log_likelihood: np.ndarray  # before the first step and after each
+    log_likelihood: np.ndarray  # its values before the first step and after each step
     noise_variance: float
     converged: bool
 
@@ -124,9 +128,10 @@ def sweeps(
     tol: float = 1e-8,
     prune_tol: float = 1e-3,
 ) -> LikelihoodFit:
-    """All weights at once by the published rules, from w = 1/r; done when a sweep gains no more than `tol` a row.
+    """Update all weights at once, by the algorithm `fast` or `em`, from w = 1/r unless there is a `start`.
 
-    A point is removed for good when w_i k_ii < prune_tol s2 and its removal does not lower the likelihood.
+    The iterations have converged when a sweep gains no more than `tol` a row.  Points with w_i k_ii < prune_tol s2 are
+    removed for good, if removing all of them does not lower the likelihood.
     """
     n_points = len(likelihood.gram)
     weights = np.full(n_points, 1.0 / n_points) if start is None else np.array(start, dtype=np.float64)
@@ -147,7 +152,7 @@ def sweeps(
 
 
 class _Sweep:
-    """A model, with everything that the next sweep needs."""
+    """A model, with everything that the next sweep needs to know of it."""
 
     def __init__(self, likelihood: Likelihood, noise_variance: float, weights: np.ndarray) -> None:
         self.likelihood, self.s2, self.weights = likelihood, noise_variance, weights
@@ -168,7 +173,7 @@ class _Sweep:
         return self._scattered(self.mean_square / np.maximum(determined, np.finfo(float).tiny))
 
     def pruned(self, prune_tol: float) -> _Sweep:
-        """The model without points of negligible weight, if that costs no likelihood."""
+        """The model without points of negligible weight, or this model if their removal lowers the likelihood."""
         active = self.weights[self.active]
         shares = active * np.diagonal(self.likelihood.gram)[self.active]
         small = shares < prune_tol * self.s2
@@ -189,11 +194,11 @@ class _Sweep:
 def largest_within(
     n_support: int, limit: float, solve: Callable[[float, np.ndarray | None], LikelihoodFit]
 ) -> LikelihoodFit:
-    """The model with the most points, up to `n_support`, found for noise variances falling from the upper `limit`.
+    """The model with the most points, up to `n_support`, among those found for noise variances below `limit`.
 
-    solve(noise_variance, start) fits.
+    solve(noise_variance, start) fits a model, from the weights `start` or from none.
     """
-    noise_variances = limit * 0.6 ** np.arange(1.0, 28)  # to a millionth of the limit
+    noise_variances = limit * 0.6 ** np.arange(1.0, 28)  # down to a millionth of the limit
     found = most_within(
         n_support, limit, noise_variances, lambda noise, best: solve(noise, None if best is None else best.weights), 8
     )
@@ -214,17 +219,17 @@ def coordinate_ascent(
     tol: float = 1e-8,
     max_support: int | None = None,
 ) -> LikelihoodFit:
-    """One weight at a time, always the one that gains most; converged when none gains more than `tol` per row.
+    """Update one weight at a time, always the one that gains most, until none gains more than `tol` a row.
 
-    The first step is taken whatever it gains, because below the largest noise variance no model is empty.  If at most
-    `max_support` points are wanted, the iterations stop at several times as many: later steps remove some points, but
-    never nearly so many.
+    The first step is taken if it gains anything, because below the largest noise variance the best model is not empty.
+    If at most `max_support` points are wanted, the iterations stop at several times as many, because later steps would
+    not remove enough of them.
     """
     state = _CoordinateState(likelihood, noise_variance, start)
     history = [likelihood.log_likelihood(state.weights, noise_variance)]
     safe = state.weights.copy(), history[0]  # weights whose likelihood was computed from scratch
     converged = False
-    # a model that ended with m points had at most 3.3 m on the way (seven tables, four widths, four noise levels)
+    # On seven tables, with four widths and four noise levels, models with m points at the end had at most 3.3 m before.
     too_many = np.inf if max_support is None else 4 * max_support + 50
     for step in range(max_iter):
         if state.active.size > too_many:
@@ -232,7 +237,7 @@ def coordinate_ascent(
         if step % STEPS_BETWEEN_JOINT_STEPS == STEPS_BETWEEN_JOINT_STEPS - 1:
             gain = state.joint_step(tol * likelihood.weight)
             value = state.value(state.weights)
-            converged = not value > safe[1]  # with so little noise the steps follow rounding
+            converged = not value > safe[1]  # the likelihood has not increased: steps only follow rounding errors
             if converged:
                 break
             safe = state.weights.copy(), value
@@ -250,19 +255,20 @@ def coordinate_ascent(
     if value < safe[1]:
         weights, value = safe
     history[-1] = value
-    # the summed gains carry rounding
+    # The sum of gains has rounding errors, so it may exceed the final value.
     return LikelihoodFit(weights, np.minimum(history, value), noise_variance, converged)
 
 
 class _CoordinateState:
-    """S and Q of every point, kept up to date by rank-one updates as weights change.
+    """S and Q of every point, with rank-one updates when a weight changes.
 
-    For the active points A are kept: columns K_.A and E_.A of K and of E = F F', and Sigma.  With z = Sigma K_Ai / s2,
-    inner products of all points with point i under C^-1, and under C^-1 (sum_n phi_n phi_n') C^-1, are
+    For the active points A, the state also has Sigma and the columns K_.A and E_.A of K and of E = F F'.  With
+    z = Sigma K_Ai / s2, the inner products of all points with point i under C^-1 (called t) and under
+    C^-1 (sum_n phi_n phi_n') C^-1 (called x) are
 
         t = (K_.i - K_.A z) / s2        x = (E_.i - E_.A z - K_.A Sigma (E_Ai - E_AA z) / s2) / s2^2
 
-    and raising w_i by delta gives, with c = delta / (1 + delta S_i),  S <- S - c t^2,  Q <- Q - c t (2 x - c t x_i).
+    If w_i grows by delta, then with c = delta / (1 + delta S_i),  S <- S - c t^2,  Q <- Q - c t (2 x - c t x_i).
     """
 
     def __init__(self, likelihood: Likelihood, noise_variance: float, start: np.ndarray | None) -> None:
@@ -278,7 +284,7 @@ class _CoordinateState:
         self.refresh()
 
     def refresh(self) -> None:
-        """Sigma, S and Q from the weights alone."""
+        """Compute Sigma, S and Q from the weights alone, which removes the errors of earlier updates."""
         likelihood, s2 = self.likelihood, self.s2
         half, _ = likelihood.posterior(self.active, self.weights, s2)
         self._sigma = half.T @ half
@@ -287,19 +293,19 @@ class _CoordinateState:
         self.Q = self._squares_left(shrunk) / s2**2
 
     def _squares_left(self, shrunk: np.ndarray) -> np.ndarray:
-        """sum_n (k_in - K_iA Sigma k_An / s2)^2 of every point i."""
+        """sum_n (k_in - K_iA Sigma k_An / s2)^2 for every point i."""
         features = self.likelihood.features
-        if self._tiny_noise:  # the short form would cancel
+        if self._tiny_noise:  # the shorter formula below would lose digits to cancellation
             self._left = features - shrunk @ features[self.active]
             return np.einsum("ij,ij->i", self._left, self._left)
         inner = self._energies - 0.5 * shrunk @ self._energies[self.active]
         return self._lengths - 2.0 * np.einsum("ij,ij->i", shrunk, inner)
 
     def proposals(self) -> tuple[np.ndarray, np.ndarray]:
-        """The best weight of every point, given the others, and the gain from it."""
+        """For every point, its best weight given the other weights, and the gain in likelihood from it."""
         weights, n = self.weights, self.likelihood.weight
         left = 1.0 - weights * self.S
-        usable = (self.S > 0) & (self.S**2 > 0) & (left > 0)  # a point of zero length cannot have a weight
+        usable = (self.S > 0) & (self.S**2 > 0) & (left > 0)  # a point of zero length has no best weight
         left = np.where(usable, left, 1.0)
         s = np.where(usable, self.S / left, 1.0)
         q = np.where(usable, np.maximum(self.Q, 0.0) / (n * left**2), 0.0)
@@ -308,7 +314,7 @@ class _CoordinateState:
         return proposed, np.where(usable, gains, -np.inf)
 
     def change(self, i: int, weight: float) -> None:
-        """Give point i another weight: add it, change it, or delete it."""
+        """Change the weight of point i, which may add the point to the model or remove it."""
         s2, before = self.s2, float(self.weights[i])
         if before == 0.0:
             column, energy = self.likelihood.gram[:, i], self.likelihood.features @ self.likelihood.features[i]
@@ -334,18 +340,20 @@ class _CoordinateState:
             self._border(i, z, precision, column, energy)
         elif weight == 0.0:
             self._delete(place)
-        elif bend := 1.0 / weight - 1.0 / before:  # zero if the change is too small to alter a digit
+        elif bend := 1.0 / weight - 1.0 / before:  # it is zero if the change is smaller than rounding
             row = self._sigma[place]
             self._sigma = self._sigma - np.outer(row, row / (1.0 / bend + row[place]))
 
     def joint_step(self, worth: float = 0.0) -> float:
-        """Move all active weights at once, as long as the likelihood increases; return the gain, 0 if less than
-        `worth`."""
+        """Change all active weights at once by Fisher scoring, halving the step until the likelihood increases.
+
+        Return the gain; 0 if there is none, or if the step promises no more than `worth`.
+        """
         target = self._scoring_target(worth)
         gain = 0.0
         if target is not None:
             before, now = self.weights[self.active], self.value(self.weights)
-            for halvings in range(10):  # before the step is given up
+            for halvings in range(10):
                 trial = self.weights.copy()
                 trial[self.active] = before + (target - before) / 2**halvings
                 gain = self.value(trial) - now
@@ -360,12 +368,12 @@ class _CoordinateState:
     def _scoring_target(self, worth: float) -> np.ndarray | None:
         """argmin_{v >= 0} (v - w)' B (v - w) / 2 - g'(v - w) over the active weights.
 
-        None if it cannot be computed, or if it promises less than `worth`: what is left then is rounding.
+        None if it cannot be computed, or if it promises no more than `worth`, because such a gain is rounding.
         """
         n, active, s2 = self.likelihood.weight, self.active, self.s2
         gram, weights = self._columns[active], self.weights[active]
         information = 0.5 * n * ((gram - gram @ self._sigma @ gram / s2) / s2) ** 2
-        information[np.diag_indices_from(information)] *= 1.0 + 1e-10  # copies of a point make it singular
+        information[np.diag_indices_from(information)] *= 1.0 + 1e-10  # copies of a point would make it singular
         gradient = 0.5 * (self.Q[active] - n * self.S[active])
         try:
             root = scipy.linalg.cholesky(information, check_finite=False)
@@ -377,7 +385,7 @@ class _CoordinateState:
         return target if float(gradient @ step) - 0.5 * float(step @ information @ step) > worth else None
 
     def value(self, weights: np.ndarray) -> float:
-        """The log-likelihood of these weights of the active points."""
+        """The log-likelihood of `weights` (r,), which are zero for all points that are not active."""
         if self._tiny_noise:
             return self.likelihood.log_likelihood(weights, self.s2)
         energy, used = self._energies[self.active], weights[self.active] > 0
@@ -402,5 +410,5 @@ class _CoordinateState:
 
 
 def _value(weights: np.ndarray, s: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """2/N times what a weight adds to the log-likelihood of the model without it."""
+    """2/N times the gain in log-likelihood from adding each point with this weight to the model without it."""
     return weights * q / (1.0 + weights * s) - np.log1p(weights * s)

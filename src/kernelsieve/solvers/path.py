@@ -1,7 +1,7 @@
-"""The lasso for many alphas: down a grid from alpha_max, each solution starting from the last.
+"""The lasso for many alphas: they decrease along a grid from alpha_max, and each solution starts from the last.
 
-The number of nonzeros usually increases as alpha decreases, but not always, and some numbers never occur: for a
-support of a given size, the result is the largest one found that is no larger.
+The number of nonzeros usually increases as alpha decreases, but not always, and some numbers never occur.  If a support
+of a given size is wanted, the result is the largest support found that is not larger than that.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ class SizedSolution:
 
     alpha: float
     result: LassoResult
-    n_nonzero: int  # reached
+    n_nonzero: int  # the size of its support
 
 
 def alpha_for_nonzeros(
     quadratic: Quadratic, n_nonzero: int, *, weights: np.ndarray | None = None, tol: float = TOLERANCE
 ) -> SizedSolution:
-    """The solution with `n_nonzero` nonzeros, or the most found below that; `n_nonzero` of the result says which.
+    """The solution with `n_nonzero` nonzeros or, if none is found, with the largest number below that.
 
-    If the linear term is a matrix, this is the group lasso: `n_nonzero` rows for all components.
-
-    Goes down a grid from alpha_max until the support is large enough; if it is then too large, continues by bisection
-    between the last two alphas.
+    If the linear term is a matrix, this is the group lasso, with `n_nonzero` rows for all components.  alpha decreases
+    along a grid from alpha_max until the support is large enough.  If it is then too large, the search continues by
+    bisection between the last two alphas.
 
     Examples
     --------
@@ -59,7 +58,7 @@ def alpha_for_nonzeros(
     largest = largest_alpha(quadratic, weights)
     if not largest > 0:
         raise ValueError("the component to imitate is zero on all candidates: there is nothing to select")
-    alphas = largest * np.geomspace(1.0, 1e-6, 49)  # eight to a factor of ten
+    alphas = largest * np.geomspace(1.0, 1e-6, 49)  # eight steps for each factor of ten
     found = most_within(
         n_nonzero,
         largest,
@@ -81,10 +80,10 @@ def most_within(
     solve: Callable[[float, Found | None], Found],
     n_bisections: int,
 ) -> tuple[float, Found] | None:
-    """The solution with the most members, up to `n_most`, found on the way down from `limit`.
+    """The solution with the largest support, up to `n_most` members, among those found for values below `limit`.
 
-    solve(value, best solution so far) is called for decreasing values until it has too many members, and then between
-    that value and the one before.  Returns the value and the solution; None if all have too many.
+    solve(value, best solution so far) is called for decreasing values until the support is too large, and then for
+    values between the last two, by bisection.  Returns the value and the solution; None if all supports are too large.
     """
     best: tuple[float, Found] | None = None
     fits, too_many, falling = limit, None, iter(values)
@@ -121,7 +120,7 @@ def solve(
 def descend(
     quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None = None, tol: float = TOLERANCE
 ) -> Iterator[LassoResult]:
-    """Solutions for descending alphas, each starting from the last."""
+    """Solutions for decreasing alphas, each starting from the last."""
     start = None
     for alpha in alphas:
         result = solve(quadratic, float(alpha), weights=weights, start=start, tol=tol)

@@ -1,18 +1,19 @@
-"""The quadratic of the elastic-net problem, and the certificate of its minimum.
+"""The quadratic of the elastic-net problem, and the duality gap that bounds the distance from its minimum.
 
 Candidate rows have coordinates G (n x q), K = G G'.  M (q x q) is the scatter of the training rows in the same
-coordinates (G'G, or G'HG if centred, or that of other rows or weights) and u = G'b, |u| = 1, is the component to be
-imitated.  In feature space v = sum_i a_i phi(x_i) has the coordinates G'a, and Wang & Tanaka's criterion for a is
+coordinates (G'G, or G'HG if centred, or that of other rows or weights), and u = G'b, |u| = 1, is the component to be
+imitated.  In feature space, v = sum_i a_i phi(x_i) has the coordinates G'a, and Wang & Tanaka's criterion for a is
 
     J(a) = 1/2 (u - G'a)' M (u - G'a) + (l2/2) |G'a|^2 + alpha sum_i w_i |a_i|
 
-a lasso 1/2 |y - X a|^2 + alpha sum w_i |a_i| with
+This is a lasso, 1/2 |y - X a|^2 + alpha sum w_i |a_i|, with
 
     X'X = H = G (M + l2 I) G',    X'y = G M u  (`linear`),    y'y = u'M u  (`target_square`)
 
-and, for several components with one support, the same with a matrix A and sum_i w_i |A_i.|.  Solvers need only these
-three quantities: they never see X or y.  With c = X'(y - X a) and s = min(1, alpha / max_i |c_i|/w_i), the point s (y
-- X a) is feasible for the dual, which bounds how far J(a) can be above the minimum:
+For several components with one support, the vector a becomes a matrix A, and the penalty is sum_i w_i |A_i.|.  Solvers
+need only the three quantities on the last line, and neither X nor y.  With c = X'(y - X a) and
+s = min(1, alpha / max_i |c_i|/w_i), the point s (y - X a) is feasible for the dual problem.  This bounds how far J(a)
+can be above the minimum:
 
     gap(a) = (1-s)^2/2 |y - X a|^2 + alpha sum w_i |a_i| - s a'c
 """
@@ -26,7 +27,7 @@ import numpy as np
 
 
 class Quadratic(Protocol):
-    """1/2 tr A'HA - tr A'linear + target_square/2, by blocks of H and its products with sparse A."""
+    """1/2 tr A'HA - tr A'linear + target_square/2, where H is given by its blocks and its products with sparse A."""
 
     @property
     def linear(self) -> np.ndarray: ...  # (n,) or (n, n_components)
@@ -43,7 +44,7 @@ class Quadratic(Protocol):
 
 @dataclass(frozen=True)
 class FactorQuadratic:
-    """H = G C G' from coordinates: a block costs O(q) an entry, a product O(n q); nothing n x n."""
+    """H = G C G' from coordinates: an element of a block costs O(q), a product O(n q); no n x n matrix is formed."""
 
     coordinates: np.ndarray  # (n, q): G
     curvature: np.ndarray  # (q, q): C = M + l2 I
@@ -61,7 +62,7 @@ class FactorQuadratic:
 
 @dataclass(frozen=True)
 class HessianQuadratic:
-    """H given whole."""
+    """H given as a matrix."""
 
     hessian: np.ndarray  # (n, n), symmetric
     linear: np.ndarray
@@ -79,7 +80,7 @@ class HessianQuadratic:
 def elastic_net_quadratic(
     coordinates: np.ndarray, moment: np.ndarray, direction: np.ndarray, l2: float
 ) -> FactorQuadratic:
-    """The quadratic of the a-step at u = `direction` (q,), or at several directions (q, n_components) at once.
+    """The quadratic of the a-step at u = `direction` (q,), or at several directions together (q, n_components).
 
     Examples
     --------
@@ -106,7 +107,7 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def checked_weights(weights: np.ndarray | None, n: int) -> np.ndarray:
-    """Penalty weights: ones by default; infinity bars a candidate."""
+    """The penalty weights after a check, or ones if there are none; an infinite weight bars a candidate."""
     if weights is None:
         return np.ones(n)
     weights = np.asarray(weights, dtype=np.float64)
@@ -119,7 +120,7 @@ def checked_weights(weights: np.ndarray | None, n: int) -> np.ndarray:
 
 
 def checked_penalty(alpha: float, weights: np.ndarray | None, n: int) -> np.ndarray:
-    """Penalty weights, after making sure that alpha is positive and finite."""
+    """The penalty weights, after a check that alpha is positive and finite."""
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha={alpha} must be a positive number")
     return checked_weights(weights, n)
@@ -133,13 +134,13 @@ def largest_alpha(quadratic: Quadratic, weights: np.ndarray | None = None) -> fl
 
 @dataclass(frozen=True)
 class Certificate:
-    """Value of the objective at some coefficients, and how far above the minimum it can be."""
+    """The objective at some coefficients, and a bound on how far it is above the minimum."""
 
     objective: float
     gap: float
 
     def within(self, tol: float) -> bool:
-        """Whether the gap is at most `tol` of the objective."""
+        """Whether the gap is at most `tol` times the objective."""
         return self.gap <= tol * self.objective
 
 
@@ -152,9 +153,9 @@ def certify(
     gradient: np.ndarray,
     steepest: float | None = None,
 ) -> Certificate:
-    """Objective and duality gap of the coefficients `values` on the rows `active`, with c = `gradient`.
+    """The objective and duality gap of coefficients that are `values` on the rows `active` and zero elsewhere.
 
-    `steepest` is max_i |c_i|/w_i, if the caller has computed it already.
+    `gradient` is c, and `steepest` is max_i |c_i|/w_i if the caller has computed it already.
     """
     inner = float(np.vdot(values, gradient[active]))
     residual_square = max(quadratic.target_square - float(np.vdot(values, quadratic.linear[active])) - inner, 0.0)
