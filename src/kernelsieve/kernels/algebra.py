@@ -98,7 +98,8 @@ class Composite(Kernel):
     def unit(self, rows: Array) -> tuple[Any, Kernel]:
         scales = np.asarray(self.unit_scales(rows))
         scales = np.where(scales > 0, scales, 1.0)
-        scales[list(self.still_columns(len(scales)))] = 1.0  # columns whose values must not change in any bit
+        # The kernel is a step function of these columns, so their values must not change in any bit.
+        scales[list(self.still_columns(len(scales)))] = 1.0
         unit = self.stretched(tuple(1.0 / float(scale) for scale in scales))
         return (float(scales[0]) if np.ptp(scales) == 0 else like(scales, rows)), unit
 

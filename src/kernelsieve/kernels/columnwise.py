@@ -64,7 +64,7 @@ class NonNegative(Kernel):
 
 
 class Columnwise(Kernel):
-    """f(sum_j h(x_j, y_j))."""
+    """A kernel f(sum_j h(x_j, y_j)), for functions f and h that each kernel defines."""
 
     differentiable = True
     metric = "columns"
@@ -79,14 +79,14 @@ class Columnwise(Kernel):
 
     @abstractmethod
     def of_sum(self, ops: Any, t: Any) -> Any:
-        """f(t)."""
+        """f(t), the kernel's value, given the sum t of its terms."""
 
     @abstractmethod
     def of_sum_slope(self, values: Array) -> Any:
-        """f'(t), given f(t)."""
+        """f'(t), the derivative of f, given the kernel's values f(t)."""
 
     def values(self, rows: Array, points: Array) -> Array:
-        """f(t) of all pairs, (n, m)."""
+        """The kernel's values f(t) for all pairs of rows and points, (n, m)."""
         return self.of_sum(namespace(points), _sums(self.term, rows, points))
 
     def checked(self, rows: Array, points: Array) -> Array:
@@ -122,7 +122,7 @@ class Columnwise(Kernel):
 
 
 def _sums(term: Any, rows: Array, points: Array) -> Array:
-    """sum_j h(x_j, s_j) for all pairs."""
+    """sum_j h(x_j, s_j) for all pairs of rows and points, (n, m); `term` is h."""
     xp = namespace(points)
     if is_numpy(points):
         return _joined(np.add, term, rows, points)
@@ -138,7 +138,7 @@ def _tiles(rows: np.ndarray, points: np.ndarray) -> Iterator[tuple[slice, slice]
 
 @direct_broadcasts()
 def _joined(join: np.ufunc, term: Any, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The terms of all columns, added or multiplied, for all pairs, (n, m)."""
+    """The terms of all columns, added or multiplied by `join`, for all pairs of rows and points, (n, m)."""
     columns = np.ascontiguousarray(rows.T)
     out = np.empty((points.shape[0], rows.shape[0]), dtype=np.result_type(rows, points))
     for part, some in _tiles(rows, points):
@@ -151,7 +151,7 @@ def _joined(join: np.ufunc, term: Any, rows: np.ndarray, points: np.ndarray) -> 
 
 @direct_broadcasts()
 def _pulled(slope: Any, rows: np.ndarray, points: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """sum_n pull_nj h'(x_n, s_j), (m, d)."""
+    """sum_n pull_nj h'(x_n, s_j) in every column, (m, d); `slope` is h'."""
     columns, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
     out = np.zeros(points.shape, dtype=pull.dtype)
     for part, some in _tiles(rows, points):
@@ -426,7 +426,7 @@ class Laplacian(Stationary):
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
             block = manhattan(rows, points)
-            with np.errstate(over="ignore"):  # exp(-inf) is zero, as it should be
+            with np.errstate(over="ignore"):  # if this overflows, exp(-inf) is zero, as it should be
                 block *= -self.gamma
             return exp_in_place(block)
 

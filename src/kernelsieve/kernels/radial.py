@@ -120,7 +120,7 @@ class Radial(Stationary):
         limit = FAR[right_norms.dtype.itemsize] / self.gamma if self.gamma else np.inf
 
         def exponents(rows: Array) -> Array:
-            # Every call on a block hands the interpreter from one thread to another, so few calls are best.
+            # Every numpy call on a block may hand the interpreter's lock to another thread, so few calls are best.
             if shift is not None:
                 rows = dense(rows) - shift
             # only far rows overflow, and their values are computed again below
@@ -136,7 +136,7 @@ class Radial(Stationary):
             if not float(norms.max(initial=0.0)) <= limit:
                 far = norms.astype(np.float64) > limit
                 block[far] = self._exponents(rows[far], points)
-            return at_most_zero(block)  # rounding must not make a far point a near one
+            return at_most_zero(block)  # rounding can leave values above zero, whose exponential would exceed one
 
         return exponents
 

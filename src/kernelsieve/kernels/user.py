@@ -192,7 +192,7 @@ def _torch_gradient(function: Callable[[Any], Any], points: Any) -> Any:
 
 
 def _has_torch_gradient(function: Callable[..., Any], rows: Array, keywords: Mapping[str, Any]) -> bool:
-    """Whether torch can differentiate a function of two blocks of tensors with respect to its points."""
+    """Whether torch can differentiate a function of two blocks of tensors with respect to the second block."""
     if not is_torch(rows):
         return False
     try:

@@ -163,7 +163,7 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # float32 products leave a row at a small distance from itself
+    if right is left and is_numpy(apart):  # after rounding in float32, a row may have a distance from itself
         np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
@@ -255,7 +255,7 @@ def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarra
     distances = distances[apart]
     if not distances.size:
         return 0.0
-    if weights is None:  # faster than np.median, which also checks for NaN
+    if weights is None:  # this is faster than np.median, which also checks for NaN
         middle, odd = divmod(distances.size, 2)
         distances = np.partition(distances, middle)
         return float(distances[middle] if odd else (distances[:middle].max() + distances[middle]) / 2)

@@ -57,8 +57,8 @@ class Choice:
     selection: Selection
     problem: Problem
     ratio: CapturedRatio | None = None
-    span: Span | None = None  # of the selection, if it was computed while choosing
-    seen: SeenPoints | None = None  # the features of the evaluation rows over the selection, if they have been computed
+    span: Span | None = None  # the selection's span, if it was computed while choosing
+    seen: SeenPoints | None = None  # the evaluation rows' features over the selection, if they have been computed
 
     @classmethod
     def measured(cls, selection: Selection, problem: Problem, *, last: bool = False) -> Choice:

@@ -28,7 +28,7 @@ from .base import KernelGram, Selection
 COPIES = 1e-13
 COPIES_FLOAT32 = 1e-6
 
-Combine = np.ufunc  # (distance to the rows so far, distance to the new one) -> distance
+Combine = np.ufunc  # np.add or np.minimum, applied to the distances from the rows so far and from a new row
 
 
 def far_rows(

@@ -20,7 +20,7 @@ from .residual import LargestGain, SampledGain, draw_without_replacement, random
 from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
-IMPROVED_RIDGE = 1e-3  # as published
+IMPROVED_RIDGE = 1e-3  # the published ridge of improved KPCA
 UNSWAPPED = "unswapped"  # the name of the targeted rule without swaps; "targeted" is the rule with swaps
 
 
@@ -59,7 +59,7 @@ def residual(
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024), in blocks."""
+    """Rows drawn with probability proportional to their residuals (Chen et al. 2024), in blocks."""
     state = randomly_pivoted_cholesky(
         gram_of_sample(sample),
         min(n_support, sample.size),

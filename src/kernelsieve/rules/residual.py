@@ -54,7 +54,7 @@ FRESH = 1e-4
 
 @dataclass
 class LargestGain:
-    """argmax_i of |R_.i|^2 / (R_ii + ridge), or of |R_.i|^2, over all rows."""
+    """Chooses the row i with the largest |R_.i|^2 / (R_ii + ridge), or |R_.i|^2 unless `divided`, among all rows."""
 
     cross_gram: np.ndarray  # (n, r) kernel values of all rows with the first r rows, over which the norms run
     weights: np.ndarray | None = None  # (r,) weights of the rows in the norms

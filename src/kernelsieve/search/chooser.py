@@ -128,7 +128,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Chooser:
-    """Chooses support points among all training rows by one rule."""
+    """Chooses support points for all training rows by one rule."""
 
     problem: Problem
     effort: Effort
@@ -494,7 +494,7 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
     values = points.data if scipy.sparse.issparse(points) else points
     if not np.all(np.isfinite(values)):
         raise ValueError("selection points contain NaN or infinity")
-    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})  # a copy of the user's
+    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})  # astype copies
 
 
 def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:

@@ -44,7 +44,7 @@ NO_ROWS = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True)
 class Candidate:
-    """Points found for one size, in the search's coordinates."""
+    """The points that a search has found, in the search's coordinates, and how it found them."""
 
     points: Array  # (m, r)
     captured: float

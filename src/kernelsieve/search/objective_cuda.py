@@ -54,7 +54,7 @@ class CapturedOnDevice(CapturedVariance):
         return self
 
     def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
-        """An ascent whose steps are recorded lines as well."""
+        """An ascent from these points, in which every step is one recorded line."""
         return AscentOnDevice(self, points, basis)
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:

@@ -63,7 +63,8 @@ SHORT_SIDE = 1000  # for at most this many rows, a basis of their span is comput
 # value (on a device: to the mean).
 NUGGET = 1e-9
 
-MAX_DENSE_VALUES = 2**22  # sparse rows up to this size are made dense if no subspace is good enough
+# Sparse rows with at most this many values, zeros included, are made dense if they cannot be projected on a subspace.
+MAX_DENSE_VALUES = 2**22
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if held_columns or not sample.kernel.factors:  # sums of absolute differences, for example, change under rotation
+    # Without `factors`, as for sums of absolute differences, the rows cannot be projected on a subspace.
+    if held_columns or not sample.kernel.factors:
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] * sample.plan.most_sparse_directions > sample.plan.most_dense_values:
         return False

@@ -72,7 +72,7 @@ from .lasso import TOLERANCE, LassoResult
 from .path import solve
 from .quadratic import elastic_net_quadratic
 
-Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (M G'A, old directions) -> new directions
+Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # a function (M G'A, old directions) -> new directions
 
 
 @dataclass(frozen=True)

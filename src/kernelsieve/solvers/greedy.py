@@ -111,7 +111,7 @@ class Residual:
         return self.factor[:, : len(self.chosen)]
 
 
-Rule = Callable[[Residual, np.ndarray], int]  # (state, eligible rows) -> next row
+Rule = Callable[[Residual, np.ndarray], int]  # a function (state, eligible rows) -> next row
 
 
 def eliminate(
@@ -256,15 +256,15 @@ def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
     basis, coef, left = state.filled[state.chosen], state.target_coef[: len(state.chosen)], state.targets
     inverse, *_ = scipy.linalg.lstsq(basis, np.eye(len(basis)), check_finite=False)
     directions = inverse / np.linalg.norm(inverse, axis=0)
-    lost = directions.T @ coef  # b, (m, M)
+    lost = directions.T @ coef  # (m, M), b in the module's text
     loss = np.einsum("ij,ij->i", lost, lost)
-    own = state.filled @ directions  # g, (n, m)
+    own = state.filled @ directions  # (n, m), g in the module's text
     brought = own * (2.0 * (left @ lost.T) + own * loss) + np.einsum("ij,ij->i", left, left)[:, None]
     diagonal = state.diagonal[:, None] + own * own
     gain = np.where(diagonal > state.floor, brought / np.maximum(diagonal, state.floor), 0.0) - loss
     gain[state.chosen] = -np.inf
     j, place = np.unravel_index(int(np.argmax(gain)), gain.shape)
-    worthwhile = gain[j, place] > 1e-9 * float(np.sum(coef**2))  # relative to the variance explained
+    worthwhile = gain[j, place] > 1e-9 * float(np.sum(coef**2))  # a share of the variance explained
     return int(place), int(j), directions[:, place] if worthwhile else None
 
 

@@ -60,7 +60,7 @@ class Likelihood:
 
     gram: np.ndarray  # (r, r), K
     features: np.ndarray  # (r, p), F with F F' = sum_n k_n k_n'
-    weight: float  # N
+    weight: float  # N, the sum of the rows' own weights
     length: float  # sum_n k_nn
 
     @cached_property

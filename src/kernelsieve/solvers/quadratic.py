@@ -98,7 +98,7 @@ def elastic_net_quadratic(
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """|x_i| of every entry of a vector, or the length of every row of a matrix, even if its square would overflow."""
+    """|x_i| for every element of a vector or every row of a matrix, even if the squares of its values overflow."""
     if x.ndim == 1:
         return np.abs(x)
     unit = np.ldexp(1.0, int(np.frexp(np.abs(x).max(initial=0.0))[1]) - 1)  # multiplying by a power of two is exact
