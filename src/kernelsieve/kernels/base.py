@@ -174,8 +174,8 @@ class Kernel(ABC):
         """Raise an error if this is a kernel of objects: only kernels of vectors can be combined."""
         if self.of_objects:
             raise TypeError(
-                f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
-                "of vectors: combine the values in a function of your own and give it to of_objects"
+                f"{self!r} is a kernel of objects, and only kernels of vectors have sums, products, multiples, on() "
+                "and normalized(): combine the values in a function of your own and give it to of_objects"
             )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class Kernel(ABC):
 
     def linear_features(self, rows: Array) -> Array:
         """The features phi(x) themselves, for kernels that are `linear_in_rows`."""
-        raise TypeError(f"the {self.name} kernel has no features that could be written down")
+        raise TypeError(f"the {self.name} kernel has no explicit features")
 
     def with_features(self, features: Array) -> Array:
         """Points whose `linear_features` are these."""
@@ -346,7 +346,7 @@ class Kernel(ABC):
 
         The values in `cross_gram` are those of the full rows.
         """
-        raise TypeError(f"the {self.name} kernel is not known outside of a subspace")
+        raise TypeError(f"the {self.name} kernel has no gradient outside of a subspace")
 
     # Exports
 

@@ -154,7 +154,9 @@ def _check_distance(function: Callable[..., Any], few: Array) -> None:
     if len(off):
         i, j = off[0]
         x, y = (shown(row) for row in to_numpy(few)[[i, j]])
-        raise ValueError(f"the distance is not symmetric: d({x}, {y}) is {block[i, j]:.6g} and {block[j, i]:.6g} back")
+        raise ValueError(
+            f"the distance is not symmetric: d({x}, {y}) is {block[i, j]:.6g}, but d({y}, {x}) is {block[j, i]:.6g}"
+        )
     if np.any(np.diagonal(block) > rounding):
         i = int(np.argmax(np.diagonal(block)))
         raise ValueError(f"the distance of {shown(to_numpy(few)[i])} from itself is {block[i, i]:.6g}, and not zero")

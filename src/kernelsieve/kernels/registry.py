@@ -106,8 +106,8 @@ def warn_about_noise(given: Any) -> None:
     parts = given.get_params().values() if type(given).__module__ == MODULE else ()
     if any(type(part).__name__ == "WhiteKernel" for part in (given, *parts)):
         warn(
-            "WhiteKernel adds noise to k(x, x) alone: different rows, and new ones, share nothing of it, so that no "
-            "component has it and it counts at most in the total variance. Leave it out of the kernel"
+            "WhiteKernel adds noise to k(x, x) alone: different rows do not share it, so no component contains it, and "
+            "it counts at most in the total variance. Leave it out of the kernel"
         )
 
 

@@ -162,7 +162,7 @@ def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) 
     True
     """
     if not np.max(diagonal, initial=0.0) > 0:
-        raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
+        raise ValueError("k(x, x) is zero or negative for every row: there is nothing to factorise")
     state = start(diagonal, min(len(diagonal), 128), noise=DEPENDENT)  # `append` makes room for more columns
     return choose(state, column, len(diagonal), worst_explained)
 

@@ -43,8 +43,8 @@ from ..threads import matmul, ordered_map, row_ranges
 RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
 DROPPED_WITH_NEGATIVE = (
-    "the kernel is not positive semi-definite on these rows, and this method drops what is no larger than its negative "
-    "part. Use SparseKernelPCA or KernelPCA, which count that part, another coef0, or fewer components"
+    "the kernel is not positive semi-definite on these rows, and this method drops negative eigenvalues and positive "
+    "ones that are no larger. Use SparseKernelPCA or KernelPCA, which keep them, another coef0, or fewer components"
 )
 
 
@@ -97,10 +97,10 @@ class GramSpectrum:
             raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
         if rank == 0:
             raise ValueError(
-                "the kernel is far from positive semi-definite on these rows: its matrix for the support points has "
-                "negative eigenvalues larger than all positive ones, and this method, which drops them and what is no "
-                "larger, is left with nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another "
-                "coef0"
+                "the kernel is far from positive semi-definite on these rows: its matrix for the support points has a "
+                "negative eigenvalue larger in size than all positive ones. This method drops negative eigenvalues and "
+                "positive ones that are no larger, so nothing is left to model. Use SparseKernelPCA or KernelPCA, "
+                "which keep them, or another coef0"
             )
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
         if float(values[rank - 1]) < 1e-6 * float(values[0]):  # otherwise eigenvectors are accurate to ten digits
