@@ -380,8 +380,8 @@ class Matern(Radial):
         nu = 3/2    (1 + r) exp(-r)
         nu = 5/2    (1 + r + r^2 / 3) exp(-r)
 
-    Functions of the kernel's space have nu - 1/2 derivatives.  Positive definite on all rows.  Rasmussen & Williams
-    (2006), Gaussian processes for machine learning, section 4.2.
+    Functions in the kernel's space have nu - 1/2 continuous derivatives.  Positive definite on all rows.  Rasmussen &
+    Williams (2006), Gaussian processes for machine learning, section 4.2.
 
     Parameters
     ----------

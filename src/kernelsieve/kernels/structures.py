@@ -52,7 +52,7 @@ class GlobalAlignment(ObjectKernel):
         check_positive("GlobalAlignment", "width", self.width)
 
     def fault(self, one: Any) -> str | None:
-        if np.iscomplexobj(one):  # numpy would only warn and drop the imaginary part
+        if np.iscomplexobj(one):  # numpy would drop the imaginary part with only a warning
             return "the global alignment kernel needs series of real numbers"
         try:
             series = np.asarray(one, dtype=np.float64)

@@ -1,7 +1,7 @@
 """The width of a kernel, its unit of distance, found on the rows by a rule.  The rules for gamma are:
 
 "median"       1 / (2 median^2), with the median Euclidean distance of pairs of rows in a random sample;
-               1 / median for the Laplacian kernel, whose distance is the sum of absolute differences
+               for a kernel with a distance of its own, the gamma whose width is the median of that distance
 "0.3 median"   0.3 times that gamma, or any other multiple; for grids of widths
 "scale"        1 / (d var(X)), as in scikit-learn's SVC
 None           1 / d, as in scikit-learn's KernelPCA

@@ -194,9 +194,10 @@ class Chooser:
         return best_of_rules(problem, n_support, self.effort.options["n_swaps"], thorough=thorough)
 
     def automatic(self, variance: float, agreement: float | None = None) -> Choice:
-        """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual.
+        """A choice of the fewest points that keep the share `variance` of what exact kernel PCA keeps.
 
-        With `agreement`, every component must also agree with its exact counterpart to that degree.
+        With `agreement`, every component must also agree with its exact counterpart to that degree.  If the option
+        `max_residual` is set, points are added until no sampled row has a larger residual.
         """
         if self._max_residual is not None:
             return self._until_explained(self._max_residual)
@@ -494,7 +495,8 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
     values = points.data if scipy.sparse.issparse(points) else points
     if not np.all(np.isfinite(values)):
         raise ValueError("selection points contain NaN or infinity")
-    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})  # astype copies
+    # astype makes a copy, so later changes of the user's array do not change the model
+    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})
 
 
 def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:

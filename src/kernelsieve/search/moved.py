@@ -151,8 +151,8 @@ class FreePoints:
     def _raced(self, n_support: int) -> Candidate:
         """Run the race, then the leader's remaining steps; if a start that consists of rows captures more, move it.
 
-        Nothing is moved if k-means centres capture enough of exact kernel PCA's variance; and no further steps are
-        taken if the leader's points do after the race.
+        Nothing is moved if k-means centres capture enough of exact kernel PCA's variance.  No further steps are taken
+        if the leader's points capture enough after the race.
         """
         centers = self._centers(n_support)
         captured = self.captured(self._evaluation, centers)

@@ -74,8 +74,8 @@ def block_krylov(
 
     The space starts from the image of a random block, in which vectors `near` the top ones replace some if they are
     known.  Starting from columns of the operator itself would save a product.  But if each row is similar to few others
-    only, these columns are zero for all other rows, and eigenvectors on those would be missed.  The eigenvalues are on
-    the host.
+    only, these columns are nearly zero for all other rows, and eigenvectors on those would be missed.  The eigenvalues
+    are on the host.
     """
     xp = namespace(example)
     block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
