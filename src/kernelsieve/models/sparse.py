@@ -114,7 +114,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     tol : float, default=5e-3
         The search has converged if the last quarter of its steps gained less than this share of the captured variance;
         otherwise a ConvergenceWarning is issued.  The search ends early when a step gains less than the share
-        1.2 tol^2, or when the points keep .9995 of what exact kernel PCA captures.
+        0.1 tol^2, or when the points keep .9995 of what exact kernel PCA captures.
     half_life : float or None, default=None
         For `partial_fit`: the weight of a row is halved after this many further rows.  None: all rows weigh the same.
     keep_stream : bool, default=False
