@@ -67,7 +67,7 @@ class SearchPlan:
     # The share `coarse_share` of the steps is taken on a part of the rows, the others on all of them.  They end when a
     # step gains less than least_gain tol^2.
     coarse_share: float = 0.7
-    least_gain: float = 0.1  # least_gain tol^2 is 2.5e-6 with the default tol; 3e-5 ended the search of 500 points early
+    least_gain: float = 0.1  # with the default tol that is 2.5e-6; 3e-5 ended the search of 500 points early
     coarse_rows: int = 1000
     coarse_rows_per_point: int = 10
     # On a device all steps are taken on all rows, and this share of the steps is enough.
