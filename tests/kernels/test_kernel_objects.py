@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -328,6 +329,8 @@ def test_names_of_columns_are_those_of_the_frame(tmp_path):
     ("make", "words"),
     [
         (lambda: RBF(width=0), "above zero"),
+        (lambda: RBF(width=10**400), "must be a positive number"),
+        (lambda: Periodic(10**400), "of Periodic must be a positive number"),
         (lambda: RBF(gamma=-1.0), "must be a positive number, or 'median' or 'scale'"),
         (lambda: RBF(width="mean"), "must be a positive number, or 'median' or 'median per column'"),
         (lambda: RBF(width=1.0, gamma=1.0), "not both"),
@@ -359,6 +362,22 @@ def test_nonsense_is_refused_when_it_is_written(make, words):
 def test_only_a_kernel_is_normalized(given):
     with pytest.raises(TypeError, match=r"normalized\(\) needs a kernel of kernelsieve.kernels, as in"):
         normalized(given)
+
+
+NUMBERS = [
+    (kind, field.name)
+    for kind in map(kernelsieve.kernels.__dict__.get, kernelsieve.kernels.__all__)
+    if isinstance(kind, type) and is_dataclass(kind)
+    for field in fields(kind)
+    if field.name in ("width", "gamma", "period", "alpha", "coef0", "degree", "order", "power", "decay", "value")
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), NUMBERS)
+def test_a_parameter_that_is_no_number_is_refused_in_words(kind, name):
+    for value in ({}, [[1.0]], 2 + 1j, "3", np.array(["a"]), np.nan):
+        with pytest.raises(ValueError, match=r"must be|is multiplied by|inhomogeneous|could not convert|has one width"):
+            kind(**{name: value})
 
 
 def test_what_does_not_combine_is_refused():

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from numbers import Real
 from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import Array, like, namespace
-from .base import CrossGram, Kernel, constant_diagonal
+from .base import CrossGram, Kernel, as_real, constant_diagonal
 from .width import Seen
 
 Slopes = tuple[Array, Array | None]
@@ -253,7 +252,7 @@ class Constant(Kernel):
     moves = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.value, bool) or not isinstance(self.value, Real) or not 0 < self.value < np.inf:
+        if not 0 < as_real(self.value) < np.inf:
             raise ValueError(f"a kernel is multiplied by, or added to, a positive number: got {self.value!r}")
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:

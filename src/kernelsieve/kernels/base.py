@@ -7,6 +7,8 @@ kernels are equal if their fields are, and the `repr` is valid code.
 
 from __future__ import annotations
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -443,6 +445,23 @@ def check_real(block: Any) -> None:
         raise ValueError("the kernel returned complex numbers: kernel PCA needs real ones")
 
 
+def as_real(value: Any) -> float:
+    """A real number as a float: infinite where it is too large for one, NaN for anything that is no number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def check_positive(kernel: str, name: str, value: Any, most: float = sys.float_info.max) -> None:
+    """Raise an error for a kernel parameter that is not a positive number, or is too large."""
+    if not 0 < as_real(value) <= most:
+        limit = "" if most == sys.float_info.max else f", at most {most:g}"
+        raise ValueError(f"{name}={value!r} of {kernel} must be a positive number{limit}")
+
+
 def check_width(name: str, value: Any) -> None:
     """Raise an error unless the value is a positive number, a rule, or (for a width) a number for each column."""
     rules = WIDTH_RULES[name]
@@ -451,7 +470,7 @@ def check_width(name: str, value: Any) -> None:
     for number in numbers:
         if number is None or (isinstance(number, str) and number in rules and not isinstance(value, tuple)):
             continue
-        if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < np.inf:
+        if not 0 <= as_real(number) < np.inf:
             raise ValueError(f"{name}={value!r} of a kernel must be a positive number, or {words}")
         if name == "width" and number == 0:
             raise ValueError(f"{name}={value!r} of a kernel must be above zero")

@@ -22,7 +22,17 @@ from scipy.spatial.distance import cdist
 from ..arrays import Array, exp_in_place, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
-from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense, identity_like, manhattan
+from .base import (
+    CrossGram,
+    Kernel,
+    Stationary,
+    Wide,
+    check_positive,
+    constant_diagonal,
+    dense,
+    identity_like,
+    manhattan,
+)
 from .blocks import CACHED_VALUES, direct_broadcasts
 from .radial import RBF
 
@@ -234,8 +244,7 @@ class Periodic(Columnwise, Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.period, bool) or not 0 < self.period < np.inf:
-            raise ValueError(f"period={self.period!r} of Periodic must be a positive number")
+        check_positive("Periodic", "period", self.period)
 
     @property
     def kernel(self) -> RBF:

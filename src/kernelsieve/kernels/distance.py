@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
-from .base import CrossGram, Kernel, dense, manhattan, weighted_rows
+from .base import CrossGram, Kernel, check_positive, dense, manhattan, weighted_rows
 from .objects import shown
 from .width import Seen
 
@@ -45,8 +45,7 @@ class FromDistance(Kernel):
         named = isinstance(self.distance, str) and self.distance in DISTANCES
         if not named and not callable(self.distance):
             raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}, or a function")
-        if isinstance(self.power, bool) or not 0 < self.power < np.inf:
-            raise ValueError(f"power={self.power!r} of a distance must be a positive number")
+        check_positive("a distance", "power", self.power)
         sure = named and self.power <= LARGEST_POWER[self.distance]
         object.__setattr__(self, "definite", True if sure else None)
         object.__setattr__(self, "differentiable", self.distance == "euclidean")

@@ -11,12 +11,11 @@ computes the values of all pairs of prepared objects.
 
 from __future__ import annotations
 
-import math
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -88,13 +87,6 @@ def check_count(kernel: str, name: str, value: Any, least: int = 1) -> None:
     """Raise an error for a kernel parameter that is not a whole number, or is too small."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}={value!r} of {kernel} must be a whole number, at least {least}")
-
-
-def check_positive(kernel: str, name: str, value: Any, most: float = math.inf) -> None:
-    """Raise an error for a kernel parameter that is not a positive number, or is too large."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= most or math.isinf(value):
-        limit = "" if math.isinf(most) else f", at most {most:g}"
-        raise ValueError(f"{name}={value!r} of {kernel} must be a positive number{limit}")
 
 
 def objects_of(rows: Array) -> list[Any]:

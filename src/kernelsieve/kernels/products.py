@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, namespace, row_dot
-from .base import CrossGram, Kernel, Wide, inner_products, transposed, weighted_rows
+from .base import CrossGram, Kernel, Wide, as_real, inner_products, transposed, weighted_rows
 
 # scikit-learn's cosine kernel may treat a row as zero if it is shorter than ten times the rounding of float32.
 SHORT_ROW = 1e-5
@@ -32,7 +31,7 @@ class InnerProduct(Kernel):
 def check_number(kernel: Kernel, name: str, least: float = -sys.float_info.max) -> None:
     """Raise an error for a kernel parameter that is not a finite number, or is too small."""
     value = getattr(kernel, name)
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) < np.inf:
+    if not least <= as_real(value) < np.inf:
         limit = "" if least < 0 else f", at least {least:g}"
         raise ValueError(f"{name}={value!r} of {type(kernel).__name__} must be a number{limit}")
 

@@ -47,6 +47,7 @@ from .base import (
     FixedRows,
     Kernel,
     Stationary,
+    check_positive,
     dense,
     identity_like,
     inner_products,
@@ -329,8 +330,7 @@ class RationalQuadratic(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.alpha, bool) or not 0 < self.alpha < np.inf:
-            raise ValueError(f"alpha={self.alpha!r} of RationalQuadratic must be a positive number")
+        check_positive("RationalQuadratic", "alpha", self.alpha)
 
     def of_square(self, ops: Any, t: Any) -> Any:
         return (1.0 + t * (1 / self.alpha)) ** -self.alpha

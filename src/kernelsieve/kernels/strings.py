@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .objects import ObjectKernel, check_count, check_positive
+from .base import check_positive
+from .objects import ObjectKernel, check_count
 
 NO_TOKEN = -1  # the code that shorter sequences are padded with
 STEPS_AT_ONCE = 2**18  # number of table entries (pairs of tokens or of steps) filled together: 2 MB in float64

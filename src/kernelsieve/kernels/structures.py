@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .objects import ObjectKernel, check_count, check_positive
+from .base import check_positive
+from .objects import ObjectKernel, check_count
 from .strings import by_length, cosines, padded
 
 
