@@ -49,7 +49,7 @@ def test_a_stream_of_strings_goes_on_from_its_file(tmp_path):
 def test_what_a_file_cannot_hold_is_said(tmp_path):
     sets = [{i % 7, i % 5, 9} for i in range(30)]
     model = SparseKernelPCA(2, n_support=5, kernel=Fingerprint(), random_state=0).fit(sets)
-    with pytest.raises(TypeError, match=r"holds a set.*strings, bytes and numbers"):
+    with pytest.raises(TypeError, match=r"holds a set.*strings, bytes or numbers"):
         model.save(tmp_path / "model.ks")
     kernel = of_objects(lambda a, b: float(len(set(a) & set(b)) + 1))
     model = SparseKernelPCA(2, n_support=5, kernel=kernel, random_state=0).fit(WORDS)
