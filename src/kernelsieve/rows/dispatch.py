@@ -20,11 +20,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from ..arrays import FLOATS, Array, canonical, is_foreign, namespace, on_host
+from ..arrays import FLOATS, Array, canonical, is_foreign, itemsize, namespace, on_host
 from ..errors import quoted
 from ..kernels import Kernel, ObjectKernel, kernel_of
 from ..kernels.objects import objects_of, shown
-from ..threads import effective_n_threads
+from ..threads import effective_n_threads, one_blas_thread, ordered_map
 from .checks import (
     NotFiniteError,
     ScaleError,
@@ -40,6 +40,10 @@ from .kinds import check_like, object_rows
 from .rows import ArrayRows, Rows
 from .sources import SPARSE_CHUNKS, Stream, Watch, is_dask, stream_of
 from .streams import StreamRows, same_columns
+
+# Blocks of a list are transformed at the same time up to this size of rows and values: enough for many threads, and
+# little beside the list itself.
+TOGETHER_BYTES = 2**27
 
 
 @dataclass(frozen=True)
@@ -228,16 +232,54 @@ def _mapped_array(rows: Array, rules: RowRules, function: Callable[[Array], Arra
 
 
 def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], Array], width: int) -> Iterator[Array]:
-    rows = StreamRows(stream)
+    rows, n_threads = StreamRows(stream), effective_n_threads(rules.n_jobs)
+
+    def values_of(numbered: tuple[int, Array]) -> Array:
+        start, block = numbered
+        same_columns(rows.n_features, rows.names, *rules.columns)
+        try:
+            return _mapped_array(block, rules, function, width)
+        except (NotFiniteError, ScaleError):
+            finite_rows(block, start)  # raises an error that also names the row
+            raise
+
     with closing(rows.opened()) as blocks:
-        for start, block in blocks:
-            same_columns(rows.n_features, rows.names, *rules.columns)
+        for together in _blocks_at_hand(blocks, width, one_by_one=stream.parts is None or rules.device is not None):
+            found: list[Array] = []
+            problem: Exception | None = None
             try:
-                values = _mapped_array(block, rules, function, width)
-            except (NotFiniteError, ScaleError):
-                finite_rows(block, start)  # raises an error that also names the row
-                raise
-            yield rows.kind.given_back(values)
+                with one_blas_thread():
+                    found.extend(ordered_map(values_of, together, n_threads))
+            except Exception as error:  # raised when its block is due, after the values of the blocks before it
+                problem = error
+            for values in found:
+                yield rows.kind.given_back(values)
+            if problem is not None:
+                raise problem
+
+
+def _blocks_at_hand(
+    blocks: Iterator[tuple[int, Array]], width: int, *, one_by_one: bool
+) -> Iterator[list[tuple[int, Array]]]:
+    """Neighbouring blocks to be processed at the same time, because one small block would keep few threads busy.
+
+    Blocks that are still to be read, or are processed on a device, are returned one by one.
+    """
+    found: list[tuple[int, Array]] = []
+    n_bytes = 0
+    try:
+        for start, block in blocks:
+            found.append((start, block))
+            n_bytes += int(block.shape[0]) * (int(block.shape[1]) + width) * itemsize(block)
+            if one_by_one or is_foreign(block) or n_bytes >= TOGETHER_BYTES:
+                yield found
+                found, n_bytes = [], 0
+    except Exception:
+        if found:
+            yield found
+        raise
+    if found:
+        yield found
 
 
 def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:

@@ -9,6 +9,7 @@ Python objects                    an array of shape (n, 1), which numerical code
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -54,10 +55,34 @@ class BlockKind:
         return torch.from_numpy(values)
 
 
-def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
+class Copies:
+    """Copies of blocks on the host, for sources that overwrite a block while it is in use.
+
+    When no array refers to a copy any more, its memory is used for another one: new memory, which the system has to
+    clear first, would take longer than the copy itself.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[memoryview] = []
+
+    def copy(self, block: np.ndarray) -> np.ndarray:
+        if not block.flags.c_contiguous or block.size == 0:
+            return np.array(block)
+        memory = self._free.pop() if self._free else memoryview(b"")
+        if memory.nbytes < block.nbytes:
+            memory = np.empty(block.nbytes, dtype=np.uint8).data
+        # All views of the copy refer to `whole`, because it is the array that the memory view was given to.
+        whole = np.frombuffer(memory, dtype=block.dtype, count=block.size)
+        weakref.finalize(whole, self._free.append, memory).atexit = False
+        copied = whole.reshape(block.shape)
+        copied[...] = block
+        return copied
+
+
+def host_block(block: Any, copies: Copies | None = None) -> tuple[BlockKind, Array]:
     """The kind of a block, and its rows as floats: a numpy or sparse array for data on the host, else on their device.
 
-    With `copy`, a block on the host is copied, because its source will overwrite it while it is in use.  On a device
+    With `copies`, a block on the host is copied, because its source will overwrite it while it is in use.  On a device
     this is unnecessary: operations there run in the order in which they were queued.
     """
     words, given = _words(block), block
@@ -69,14 +94,14 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
     usual = type(block) is np.ndarray and block.ndim == 2 and block.shape[1] > 0
     if usual and block.dtype in FLOATS and block.dtype.isnative:
         # scikit-learn's checks would change nothing, and on a small block would take longer than the work itself
-        rows = np.array(block) if copy else block
+        rows = block if copies is None else copies.copy(block)
         return BlockKind(words, rows.dtype.name, rows.shape[1], bool(from_torch)), rows
     names = None if from_torch else _get_feature_names(collected(given))
     rows = check_array(
         on_host(collected(block)),
         accept_sparse="csr",
         dtype=FLOATS,
-        copy=copy,
+        copy=copies is not None,
         ensure_all_finite=False,
         ensure_min_samples=0,
         input_name="X",

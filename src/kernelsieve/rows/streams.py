@@ -33,7 +33,7 @@ from ..errors import quoted
 from ..numerics import DEPENDENT
 from ..threads import block_rows, map_row_groups, row_ranges, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
-from .kinds import BlockKind, host_block
+from .kinds import BlockKind, Copies, host_block
 from .reservoir import stacked
 from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, SkipSample, projection_of_columns, sample_rows
@@ -117,7 +117,8 @@ class StreamRows(Rows):
     def opened(self, *, ahead: bool = True) -> Generator[tuple[int, Array], None, None]:
         """One pass over blocks of one kind, with rows counted but not checked; with `ahead`, a thread reads ahead."""
         ahead = ahead and self.stream.parts is None
-        start, given = 0, self._converted(copy=ahead and self.stream.overwrites_blocks)
+        copies = Copies() if ahead and self.stream.overwrites_blocks else None
+        start, given = 0, self._converted(copies)
         with closing(_read_ahead(given) if ahead else given) as blocks, self._watched() as advance:
             for kind, block in blocks:
                 self._check_kind(kind, start, int(block.shape[0]))
@@ -132,11 +133,11 @@ class StreamRows(Rows):
         watch = self.stream.watch
         return nullcontext(lambda n_rows: None) if watch is None else watch(self._n_samples)
 
-    def _converted(self, *, copy: bool) -> Generator[tuple[BlockKind, Array], None, None]:
+    def _converted(self, copies: Copies | None) -> Generator[tuple[BlockKind, Array], None, None]:
         start = 0
         try:
             for block in self.stream.open():
-                kind, rows = host_block(block, copy=copy)
+                kind, rows = host_block(block, copies)
                 if rows.shape[0]:
                     yield kind, rows
                     start += int(rows.shape[0])
