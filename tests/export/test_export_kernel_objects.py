@@ -53,6 +53,8 @@ KERNELS = [
     2.0 * RBF().on([0, 1]) * Hamming(width=1.0).on([3]) + 0.5 * Linear().on([2, 0]),
     Laplacian().on(slice(1, 3)) + Matern(width=[1.0, 2.0]).on([0, 1]),
     Cosine().on([0, 1]) + Cosine().on([2, 1]),
+    RBF() + 0.1 * Linear(),  # a factor that float32 rounds, of a matrix product
+    0.3 * Cosine() + 0.7 * Polynomial(degree=1, gamma=1.0, coef0=0.0),
 ]
 NAMES = [repr(kernel) for kernel in KERNELS]
 

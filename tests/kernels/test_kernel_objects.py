@@ -160,6 +160,17 @@ def test_sparse_rows_and_points_have_the_values_of_dense_ones(name):
         np.testing.assert_allclose(kernel(left, right), truth, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [RBF, Matern, Laplacian])
+def test_sparse_rows_with_a_width_for_every_column_are_fitted_as_dense_ones(kernel):
+    kernel = kernel(width=[1.0, 4.0, 0.25, 2.0])
+    rows = np.random.default_rng(1).random((200, 4)) * [1.0, 5.0, 0.2, 3.0]
+    captured = [
+        SparseKernelPCA(2, n_support=12, kernel=kernel, random_state=0).fit(given).explained_variance_.sum()
+        for given in (rows, scipy.sparse.csr_array(rows))
+    ]
+    assert captured[1] == pytest.approx(captured[0], rel=0.01)
+
+
 @pytest.mark.parametrize("name", SMOOTH)
 def test_pullbacks_and_gradients_of_the_diagonal_are_derivatives(name):
     kernel, truth = CASES[name]

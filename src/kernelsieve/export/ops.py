@@ -90,6 +90,10 @@ class Ops:
         """An array of numbers that belongs to the kernel."""
         return values
 
+    def for_all_points(self, value: float, points: Any) -> Any:
+        """A number that is the kernel's value, or a factor of it, for every point."""
+        return value
+
     def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:
         """Operations, rows and points for a kernel that sees only some of the columns."""
         return self, self.take(rows, list(columns)), None if points is None else points[:, list(columns)]
@@ -272,6 +276,10 @@ class Graph(Ops):
         if condition.all() or not condition.any():
             return x if condition.all() else y
         return self.add("Where", self.const(condition, kind=bool), x, y)
+
+    def for_all_points(self, value: float, points: np.ndarray) -> np.ndarray:
+        # One number for each point, because onnxruntime would multiply a matrix product by a single number in float32.
+        return np.full(len(points), value)
 
     def equal(self, x: Any, y: Any) -> Any:
         if not isinstance(x, Tensor) and not isinstance(y, Tensor):

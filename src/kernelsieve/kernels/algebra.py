@@ -280,7 +280,7 @@ class Constant(Kernel):
         return np.full((len(rows), len(points)), np.log(self.value))
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
-        return self.value
+        return ops.for_all_points(self.value, points)
 
     def forward_diagonal(self, ops: Any, rows: Any) -> Any:
         return self.value

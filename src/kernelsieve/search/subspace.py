@@ -169,7 +169,7 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
         exact = 2.0 ** np.round(np.log2(to_numpy(scale) * np.ones(values.shape[1])))
         unit, scale = sample.kernel.stretched(tuple(1.0 / exact)), like(exact, values)
         return Coordinates(held(unit, sample.held_columns), values * scale, None, scale, None, None)
-    if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
+    if scipy.sparse.issparse(sample.rows.X) and not sample.kernel.factors:  # `unit` has lost widths of columns
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
         return _sparse_coordinates(sample, scale, unit)
