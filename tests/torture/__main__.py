@@ -41,6 +41,8 @@ def main() -> int:
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     chosen = given.campaigns or list(CAMPAIGNS)
     if given.only is not None:
+        if given.seed is None or len(chosen) > 1:
+            parser.error("--only needs the name of one campaign and its seed")
         return _again(chosen[0], seed, [int(number) for number in given.only.split(",")])
     share = sum(CAMPAIGNS[name][1] for name in chosen)
     n_faults = 0
