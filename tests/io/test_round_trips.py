@@ -283,6 +283,14 @@ def test_any_data_in_a_fitted_attribute_comes_back(path, value):
     same(load(path).extra_, value)
 
 
+def test_a_net_of_rows_in_a_tiny_unit_is_saved(path):
+    """Its alphas go with the rows' third power: the fit went well and could not be saved."""
+    rows = np.random.default_rng(0).standard_normal((27, 3)) * 1e58
+    model = ElasticNetKernelPCA(1, kernel="linear", alpha=0.1).fit(rows)
+    assert np.max(model.alpha_) > 1e154
+    assert_round_trip(model, path, rows)
+
+
 def test_a_loaded_model_is_writable_and_saves_to_the_same_bytes(model, path, tmp_path):
     model.save(path)
     loaded = load(path)

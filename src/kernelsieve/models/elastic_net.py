@@ -242,7 +242,7 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
 
     _file_layout = {
         "n_nonzero_": "int[M]",
-        "alpha_": "float | float[M]",
+        "alpha_": "float | float[M]~",  # goes with the third power of the rows
         "alpha_max_": "float~ | float[*]~",
         "l2_": "float",
         "objective_": "float~ | float[*]~ | none",
