@@ -42,6 +42,7 @@ extensions = [
     "myst_parser",
     "console",
     "mathml",
+    "percent_signs",
     "spelled_out",
 ]
 exclude_patterns = [

@@ -69,7 +69,7 @@ def test_the_page_is_whole_escaped_and_runs_nothing(monitor, faulty, tmp_path):
     ):
         assert f"<h2>{heading}</h2>" in text
     assert "flow &lt;b&gt;" in text
-    assert "<b>" not in re.sub(r"<li><b>[\d.,]+( %)?</b>", "", text)
+    assert "<b>" not in re.sub(r"<li><b>[\d.,]+(\s%)?</b>", "", text)
     assert "<script" not in text
     assert "default-src 'none'" in text
     assert "kernelsieve.load(&#x27;plant.ks&#x27;)" in text

@@ -222,7 +222,7 @@ def test_what_sets_a_class_apart_is_said(opened, table):
     large = table["size"] == "large"
     assert page.locator("#apart h3").inner_text() == f"What sets these {large.sum()} rows apart"
     said = page.locator("#apart .apart").inner_text()
-    assert "size is large for 100.0 % of them, for 0.0 % of the others" in said
+    assert "size is large for 100.0\u00a0% of them, for 0.0\u00a0% of the others" in said
     assert "price is mostly higher" in said
     assert "weight is mostly higher" in said
 
@@ -349,11 +349,12 @@ def test_shares_follow_the_width_that_is_shown(opened):
     page = shown.page
     at_rest = page.locator("#axis-x option").all_inner_texts()
     tile = next(text for text in page.locator("#headline li").all_inner_texts() if "of the variance" in text)
-    assert f"hold {tile.split('%')[0].strip()} %" in page.locator("#width-slider").inner_text()
+    assert f"hold {tile.split('%')[0].strip()}\u00a0%" in page.locator("#width-slider").inner_text()
     shown.slide(0)
     assert page.locator("#axis-x option").all_inner_texts() != at_rest
-    shares = [float(text.split("· ")[1].split(" %")[0]) for text in page.locator("#axis-x option").all_inner_texts()]
-    said = float(page.locator("#width-slider").inner_text().split("hold ")[1].split(" %")[0])
+    options = page.locator("#axis-x option").all_inner_texts()
+    shares = [float(text.split("· ")[1].split("\u00a0%")[0]) for text in options]
+    said = float(page.locator("#width-slider").inner_text().split("hold ")[1].split("\u00a0%")[0])
     assert sum(shares) == pytest.approx(said, abs=0.2)
 
 

@@ -297,3 +297,27 @@ def test_dates_before_1970_and_parts_to_the_second():
     assert list(encoder.joined_) == ["year", "month", "day", "hour", "minute", "second"]
     back = encoder.inverse_transform(encoder.transform(frame))
     assert (back == frame).all().all()
+
+
+@pytest.mark.parametrize("shift", [0, -5])  # in hours: the same time, and that of another time zone
+def test_a_date_that_is_there_twice_counts_once(shift, tmp_path):
+    frame, when, _ = weather()
+    both = frame.assign(stamp=when + pd.Timedelta(hours=shift))
+    alone = both.drop(columns=["year", "month", "day", "hour"])
+    encoder, one = TableEncoder().fit(both), TableEncoder().fit(alone)
+    assert encoder.get_feature_names_out().tolist() == one.get_feature_names_out().tolist()
+    assert_allclose(encoder.transform(both), one.transform(alone), rtol=0, atol=1e-9)
+    assert encoder.reasons_[:4].tolist() == ["a part of the date in stamp"] * 4
+    assert encoder.joined_ == {}
+    ks.save(make_pipeline(encoder), tmp_path / "e.ks")
+    assert_allclose(ks.load(tmp_path / "e.ks").transform(both), encoder.transform(both), rtol=0, atol=0)
+
+
+def test_dates_that_say_different_things_both_count():
+    frame, when, _ = weather()
+    other = frame.assign(paid=when[::-1])
+    assert TableEncoder().fit(other).joined_ == {"year": 0, "month": 1, "day": 2, "hour": 3}
+    days = frame.assign(day_only=when.normalize())  # coarser than the four columns, which know the hour
+    assert TableEncoder().fit(days).kinds_[0] == "date"
+    kept = frame.assign(stamp=when)
+    assert TableEncoder(keep=["hour"]).fit(kept).kinds_[0] == "date"

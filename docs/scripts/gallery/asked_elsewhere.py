@@ -48,7 +48,8 @@ print(f"{model.captured_ratio_:.3f} of exact kernel PCA's variance")
 stream = SparseKernelPCA(5, n_support=50, random_state=0)
 for block in np.array_split(rows, 20):
     stream.partial_fit(block)
-print(f"{stream.score(rows):.3f}, in one go {model.score(rows):.3f}")
+print(f"variance explained: {stream.score(rows):.3f}")
+print(f"by one fit of all rows: {model.score(rows):.3f}")
 
 # %%
 # A precomputed kernel with few points
@@ -62,7 +63,8 @@ print(f"{stream.score(rows):.3f}, in one go {model.score(rows):.3f}")
 gram = chi2_kernel(digits, gamma=0.02)
 model = SparseKernelPCA(5, n_support=20, kernel="precomputed", random_state=0)
 model.fit(gram)
-print(f"{model.captured_ratio_:.3f} with rows {model.support_[:5]} ...")
+print(f"captured ratio {model.captured_ratio_:.3f}")
+print(f"support points: rows {model.support_[:5]} ...")
 few = model.support_
 kernel = kernels.landmarks(gram[np.ix_(few, few)])
 model = SparseKernelPCA(5, n_support=20, kernel=kernel, random_state=0)
@@ -83,7 +85,7 @@ table = np.hstack([sizes, colours])
 kernel = kernels.RBF().on([0, 1, 2]) * kernels.Hamming().on([3])
 model = SparseKernelPCA(3, n_support=30, kernel=kernel, random_state=0)
 print(model.fit(table).kernel)
-print(f"{model.captured_ratio_:.3f}")
+print(f"captured ratio {model.captured_ratio_:.3f}")
 
 # %%
 # Rows that are strings
@@ -193,7 +195,7 @@ bits = (rng.random((2000, 128)) < rng.random((2000, 1)) / 2).astype(float)
 model = SparseKernelPCA(
     3, n_support=30, kernel=kernels.Tanimoto(), random_state=0
 )
-print(f"{model.fit(bits).captured_ratio_:.3f}")
+print(f"captured ratio {model.fit(bits).captured_ratio_:.3f}")
 
 # %%
 # Columns that do not move

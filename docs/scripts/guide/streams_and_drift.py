@@ -100,9 +100,8 @@ plt.show()
 #     model.partial_fit(second_day).save("model.ks")
 #
 # Start with ``partial_fit``, or with ``fit`` and ``keep_stream=True``. On the
-# command line, :doc:`kernelsieve fit
-# --follow </command_line>` does this for a file that grows. :doc:`/streams` has
-# the details.
+# :doc:`command line </command_line>`, ``kernelsieve fit --follow`` does this
+# for a file that grows. :doc:`/streams` has the details.
 #
 # Many devices
 # ------------

@@ -6,6 +6,7 @@ The page needs no script.  Lines are drawn as SVG, which stretches with the page
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -200,6 +201,7 @@ def monitor_html(contents: JSON, style: str) -> str:
             "</footer>\n</main>\n</body>\n</html>\n",
         ]
     )
+    text = re.sub(r"(\d) %", "\\1\u00a0%", text)  # no line breaks between a number and its per cent sign
     return text.encode("utf-8", "replace").decode()  # an unpaired surrogate cannot be written to a file
 
 
@@ -291,7 +293,7 @@ def _alarms(contents: JSON) -> str:
         causes = "".join(f"<li>{escape(cause)}</li>" for cause in one["causes"])
         worst = f", worst in row {one['worst']}" if one["first"] != one["last"] else ""
         cards.append(
-            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:.1f} &times; the limit</span>'
+            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:,.2f} &times; the limit</span>'
             f'<span class="soft">{worst}</span><ul class="why">{causes}</ul></div>'
         )
     left = contents["n_stretches"] - len(cards)

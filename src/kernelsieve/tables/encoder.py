@@ -212,7 +212,11 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         if not keep <= set(summary.names):
             unknown = quoted(sorted(keep - set(summary.names)))
             raise ValueError(f"keep names {unknown}, which the table does not have: it has {quoted(summary.names)}")
-        plan = planned(summary, PlanOptions(self.scale, keep, self.max_categories, self.calendar, self.trend))
+        joined = joined or {}
+        options = PlanOptions(self.scale, keep, self.max_categories, self.calendar, self.trend)
+        plan = planned(summary, options, joined)
+        if all(plan.kinds[j] == LEFT_OUT for j in joined.values()):
+            joined = {}  # another column of dates holds the joined date, too
         if all(kind in (LEFT_OUT, JOINED) for kind in plan.kinds):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
@@ -226,7 +230,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         self.reasons_ = np.array(plan.reasons, dtype=object)
         self.units_ = np.array([summary.units.get(j, "") for j in range(self.n_features_in_)], dtype=object)
         self.zoned_ = np.array(sorted(summary.zoned), dtype=np.int64)
-        self.calendar_, self.joined_ = np.array(plan.calendar, dtype=object), joined or {}
+        self.calendar_, self.joined_ = np.array(plan.calendar, dtype=object), joined
         self.center_, self.scale_, self.fill_ = plan.center, plan.scale, plan.fill
         self.n_missing_ = summary.n_missing()
         self.categories_, self.has_other_ = plan.categories, plan.has_other

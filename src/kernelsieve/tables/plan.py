@@ -192,7 +192,8 @@ FEW_TEXTS = 20  # a column with at most this many different texts is a category 
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
 COUNTER_LEVELS = 10  # a column that only rises, or only falls, is a counter if it has this many different values
 COUNTER = "a counter: it only rises, or only falls, from row to row"
-DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
+DATE_ONLY = "a date without circles: it only tells how late a row is"
+SAME_DATE_DAYS = 1.0  # two columns that never differ by more hold the same date, perhaps in two time zones
 MANY_NUMBERS = 300  # at least this many consecutive numbers, each occurring once, number the rows; fewer may be years
 HEAVY_REACH = 2.0  # a column of eight or more values within this many standard deviations has no heavy tail
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
@@ -224,8 +225,8 @@ class PlanOptions:
     trend: bool
 
 
-def planned(summary: TableSummary, options: PlanOptions) -> Plan:
-    """The plan for a table with this summary."""
+def planned(summary: TableSummary, options: PlanOptions, joined: dict[str, int]) -> Plan:
+    """The plan for a table with this summary, and with these columns joined into a date, by role."""
     width, scale, keep = len(summary.names), options.scale, options.keep
     plan = Plan(list(summary.kinds), [""] * width, np.zeros(width), np.ones(width), np.zeros(width))
     plan.calendar = [""] * width
@@ -235,6 +236,8 @@ def planned(summary: TableSummary, options: PlanOptions) -> Plan:
         elif (held := summary.unreadable(j)) is not None:
             _leave_out(plan, j, f"made of {held}, neither numbers nor text")
     _plan_numbers(plan, summary, options)
+    if joined and not options.keep & {summary.names[j] for j in joined.values()}:
+        _leave_out_repeated_date(plan, summary, joined)
     return plan
 
 
@@ -343,6 +346,24 @@ def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, option
         if len(positions) >= FEW_POSITIONS:
             plan.kinds[j], plan.calendar[j] = CYCLE, role
             plan.center[j], plan.scale[j] = positions[0], 1.0  # the smallest value: 0 or 1
+
+
+def _leave_out_repeated_date(plan: Plan, summary: TableSummary, joined: dict[str, int]) -> None:
+    """Leave out the columns of the joined date if a column of dates holds this date, too, at least as finely."""
+    if plan.kinds[joined["year"]] != DATE:
+        return
+    days = summary.sample[:, np.searchsorted(summary.measured, joined["year"])]
+    known = ~np.isnan(days)
+    for j, kind in enumerate(plan.kinds):
+        if kind != DATE or j == joined["year"]:
+            continue
+        other = summary.sample[:, np.searchsorted(summary.measured, j)]
+        finer = len(np.unique(other[known])) >= len(np.unique(days[known]))
+        if finer and (np.abs(other - days)[known] <= SAME_DATE_DAYS).all():
+            for part in joined.values():
+                _leave_out(plan, part, f"a part of the date in {summary.names[j]}")
+                plan.calendar[part] = ""
+            return
 
 
 def _is_counter(summary: TableSummary, j: int, place: int) -> bool:

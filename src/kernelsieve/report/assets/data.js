@@ -67,7 +67,7 @@ function number(value, digits = 4) {
 }
 
 const percent = share => (share === null || share === undefined ? "–"
-  : share < 1 && share >= 0.995 ? (100 * share).toFixed(2) : (100 * share).toFixed(1)) + " %";
+  : share < 1 && share >= 0.995 ? (100 * share).toFixed(2) : (100 * share).toFixed(1)) + "\u00a0%";
 
 function date(days) {
   if (days === null || Number.isNaN(days)) return "–";

@@ -183,7 +183,7 @@ function legend() {
     return [el("span", {}, written(column.kind, low)), ramp, el("span", {}, written(column.kind, high)), ...missingKey(column)];
   }
   const palette = classColors();
-  const swatch = (text, shade, test) => el("button", { type: "button", title: "choose these rows", onclick: () => { hideBrush(); choose(test); } }, el("i", { style: `background:${shade}` }), text);
+  const swatch = (text, shade, test) => el("button", { type: "button", title: `choose these rows: ${text}`, onclick: () => { hideBrush(); choose(test); } }, el("i", { style: `background:${shade}` }), el("span", {}, text));
   const named = classes.map((level, code) => swatch(level, palette[code], i => column.values[i] === code));
   const others = column.levels.length - classes.length;
   if (others > 0) named.push(swatch(`${thousands(others)} others`, color("faint"), i => column.values[i] >= classes.length));
