@@ -239,6 +239,8 @@ def lee_verdicts(report: Report, found: dict[str, list[list[float]]]) -> None:
         lee_monitor=f"{ours[:, 1].mean():.0f}",
         lee_whitened=f"{whitened[:, 1].mean():.0f}",
         lee_t2=f"{t2[:, 1].mean():.0f}",
+        lee_drift_linear=mean_and_deviation(plain[:, 2], 1),
+        lee_drift_kernel=mean_and_deviation(kernel[:, 2], 1),
         lee_false_alarms=f"{ours[:, 0].mean():.1f}",
         lee_seeds=len(plain),
     )

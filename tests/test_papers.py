@@ -54,7 +54,16 @@ ITEMS = {
         "remark",
         "section 4",
     ],
-    "wang_cheng_2012": ["Fig. 1(a)", "Fig. 1(b)", "Fig. 1(c)", "Fig. 2", "Fig. 3", "Table 1", "Theorems 1 and 2"],
+    "wang_cheng_2012": [
+        "Fig. 1(a)",
+        "Fig. 1(b)",
+        "Fig. 1(c)",
+        "Fig. 2",
+        "Fig. 3",
+        "Table 1",
+        "Theorems 1 and 2",
+        "kernels",
+    ],
     "kernel_pca_lecture": ["slides 4-6", "slide 14", "slide 15", "slides 8-13", "slides 16-17", "slide 19", "summary"],
     "xu_2011": [
         "Table 1",

@@ -5,6 +5,7 @@ table_1     the algorithm as printed, and how it ends; Theorems 1 and 2
 sources     Figs. 2 and 3: three sources in three kinds of noise, over gamma and l2
 outliers    what the paper is about, and does not measure: 0 to 40 % of them, clustered and scattered; beside R1-PCA and
             principal component pursuit, which its introduction names
+feature_space   our question: the same weight under a kernel
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import warnings
 
 from ..report import Report
+from .feature_space import feature_space
 from .losses import figure_1
 from .outliers import outlier_study
 from .sources import sources
@@ -19,7 +21,7 @@ from .table_1 import printed_algorithm
 
 
 def run(report: Report) -> None:
-    """All four."""
+    """All five."""
     warnings.simplefilter("ignore")  # the paper's weights circle, and are said to
     report.title(
         "Robust sparse PCA via weighted elastic net (Wang & Cheng 2012)",
@@ -34,3 +36,4 @@ def run(report: Report) -> None:
     printed_algorithm(report)
     sources(report)
     outlier_study(report)
+    feature_space(report)

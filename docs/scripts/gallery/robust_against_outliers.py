@@ -60,9 +60,11 @@ for name, model in (("plain", plain), ("robust", robust)):
 
 # %%
 # With a *bounded* kernel, such as the Gaussian, an outlier is similar to no
-# other row and counts as one row. Plain kernel PCA mostly survives, and robust
-# weights are not needed. That is why they are a separate class and not the
-# default.
+# other row and counts as one row. Plain kernel PCA withstands a few of them,
+# and robust weights are not needed. That is why they are a separate class and
+# not the default. Many outliers in one place are another matter: they are a
+# cluster like any other, which takes a component
+# (:doc:`how many </methods/robust_sparse_kernel_pca>`).
 #
 # In input space
 # --------------

@@ -46,7 +46,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
     Use it with unbounded kernels (polynomial, linear), under which a single far row can change every component.  Under
     a bounded kernel (rbf, laplacian, cosine), all far rows have the same distance from the others, and ordinary kernel
-    PCA is usually robust enough; then `SparseKernelPCA` is the better choice.
+    PCA withstands a few of them; then `SparseKernelPCA` is the better choice.  Many outliers in one place, a tenth of
+    the rows or more, are to a bounded kernel a cluster like any other, which takes a component of its own.
 
     Cost: that of `ElasticNetKernelPCA`, and O(n q (n_directions + q)) time for n sampled rows in q coordinates.  Rows
     that do not fit into memory are read three times: for a sample, for their weights, and for the weighted moments.
