@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
@@ -319,6 +320,6 @@ def test_a_share_takes_as_many_components_as_all_rows_need() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 6)) @ rng.standard_normal((6, 20)) + rng.standard_normal((3000, 20))
     centred = KernelCenterer().fit_transform(rbf_kernel(X, gamma=0.004))
-    explained = np.cumsum(np.linalg.eigvalsh(centred)[::-1]) / np.trace(centred)
     model = SparseKernelPCA(0.9, n_support=300, selection="uniform", gamma=0.004, random_state=0).fit(X)
-    assert explained[model.dual_coef_.shape[1] - 1] > 0.897
+    variances = eigsh(centred, model.dual_coef_.shape[1], return_eigenvectors=False, tol=1e-6)
+    assert variances.sum() > 0.897 * np.trace(centred)
