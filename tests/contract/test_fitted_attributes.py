@@ -1,6 +1,7 @@
 """Every attribute that the documentation promises is there after `fit`, in the shape that it states."""
 
 import numpy as np
+import pytest
 
 from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA
 
@@ -66,3 +67,11 @@ def test_everything_promised_of_an_elastic_net_is_there(cloud):
     assert model.n_iter_ == 1
     assert model.converged_ is True
     assert list(model.get_feature_names_out()) == ["elasticnetkernelpca0", "elasticnetkernelpca1"]
+
+
+@pytest.mark.parametrize("n_samples", [80, 6000])
+def test_a_ratio_and_its_interval_are_plain_floats(n_samples):
+    # numpy's own would be printed as np.float64(...)
+    X = np.random.default_rng(0).standard_t(3, size=(n_samples, 5))
+    model = SparseKernelPCA(3, n_support=8, random_state=0).fit(X)
+    assert {type(value) for value in (model.captured_ratio_, *model.captured_ratio_interval_)} == {float}

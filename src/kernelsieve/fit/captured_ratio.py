@@ -386,7 +386,7 @@ class Estimate:
         line = np.linalg.lstsq(root[:, None] * (told / scale), root * missed, rcond=HALF_THE_DIGITS)[0] / scale
         correction = float(line @ (of_all - omega @ told))
         exact = max(captured / self.value + correction, captured)
-        value = captured / exact
+        value = float(captured / exact)
         error = self.squares.error(missed - told @ line)
         return self.reported(value, float(np.hypot(error, CORRECTION_ERROR * value * correction / exact)))
 

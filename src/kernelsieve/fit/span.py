@@ -145,7 +145,7 @@ class Span(ABC):
         """
         if not self.kernel.definite or not captured > 0:
             return 0.0
-        return captured / (captured + max(self.total_variance - float(np.trace(self.covariance)), 0.0))
+        return float(captured / (captured + max(self.total_variance - np.trace(self.covariance), 0.0)))
 
     def mean_beyond(self, expansion: KernelExpansion) -> float:
         """Squared length of the part of the mean that is in this span but outside the span of a model's own points."""
