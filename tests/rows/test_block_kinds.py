@@ -158,6 +158,19 @@ def test_a_gap_on_a_device_names_its_row(where, rows):
         list(fitted.transform(blocks))
 
 
+@pytest.mark.parametrize("where", ["device", "host"])
+def test_a_number_too_large_to_square_is_refused_on_a_device_as_on_the_host(where, rows):
+    large = rows.astype(np.float32)
+    large[1234, 2] = 1e16
+    one = on_device(large) if where == "device" else large
+    words = "reaches 1e[+]16, whose square is too large to compute with: scale it or give float64"
+    for X, place in ((one, ""), (cut(one), "rows 1200 to 1499: "), (lambda: iter(cut(one)), "rows 1200 to 1499: ")):
+        fitted = model(**POINTS, device=None if where == "device" else "cpu", n_optimization_samples=50)
+        with pytest.raises(ValueError, match=place + ".*" + words):
+            fitted.fit(X)
+        assert not hasattr(fitted, "expansion_")
+
+
 def test_rows_on_a_device_that_change_between_passes(rows):
     count = 0
 
@@ -307,6 +320,32 @@ def test_mixed_blocks_are_refused_by_their_rows(second, words, rows):
         with pytest.raises(ValueError, match=f"rows 500 to 1499 {words}"):
             fitted.fit(X)
         assert not hasattr(fitted, "expansion_")
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (None, "block 1 of the list is a NoneType, but must have rows and columns"),
+        (np.ones(4), r"block 1 of the list is an array of shape \(4,\), but must have rows and columns"),
+    ],
+)
+def test_a_list_with_something_else_than_blocks_says_where(second, words, rows):
+    with pytest.raises(ValueError, match=words):
+        model().fit([rows, second])
+
+
+def test_columns_of_other_names_are_named(rows):
+    pd = pytest.importorskip("pandas")
+    blocks = [pd.DataFrame(rows, columns=NAMES), pd.DataFrame(rows[:7], columns=["a", "b", "x", "d"])]
+    for X in (blocks, lambda: iter(blocks)):
+        with pytest.raises(ValueError, match=r"rows 1500 to 1506 have other .* column 2 is 'x', there it is 'c'"):
+            model().fit(X)
+
+
+def test_text_in_a_list_says_in_which_block(rows):
+    with pytest.raises(ValueError, match="could not convert string to float") as caught:
+        model().fit([rows, np.full((3, 4), "a")])
+    assert "the block that begins with row 1500" in caught.value.__notes__[0]
 
 
 def test_a_loader_that_shuffles_is_refused(rows):

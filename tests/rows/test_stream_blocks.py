@@ -72,7 +72,7 @@ def test_blocks_may_be_data_frames(rows):
     fitted = model(**SAMPLE).fit([frame[:300], frame[300:]])
     assert fitted.feature_names_in_.tolist() == NAMES
     assert_same_fit(fitted, model(**SAMPLE).fit(frame))
-    with pytest.raises(ValueError, match=r"a block has columns 'd', 'c'.*the first has 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"rows 300 to 1499 have other .* column 0 is 'd', there it is 'a'"):
         model().fit([frame[:300], frame[300:][NAMES[::-1]]])
 
 

@@ -116,8 +116,7 @@ def finite(block: Array) -> Array:
         raise NotFiniteError(str(error)) from None
     column = _largest_column(block)
     largest = float(np.abs(to_numpy(values)).max())
-    wider = " or give float64" if itemsize(values) == 4 else ""
-    raise ScaleError(column, f"reaches {largest:.3g}, whose square is too large to compute with: scale it{wider}")
+    raise ScaleError(column, too_large(largest, LARGEST[itemsize(values)]))
 
 
 def finite_rows(block: Array, start: int) -> Array:
@@ -135,37 +134,48 @@ def finite_rows(block: Array, start: int) -> Array:
 class FiniteCheck:
     """A check of every block during a pass: its numbers must be finite and small enough to be squared.
 
-    On the host a block is checked at once.  On a device only the sum of each block is computed, and the sums are
-    checked after the pass: reading a value earlier would make the host wait for the device.
+    On the host a block is checked at once.  On a device only the largest and the smallest number of each block are
+    computed, and these are checked after the pass: reading a value earlier would make the host wait for the device.
     """
 
     def __init__(self) -> None:
-        self._sums: list[tuple[int, int, Array]] = []  # first row, last row + 1, and sum of each block
+        # First row, last row + 1, largest and smallest number of each block on a device; NaN if the block has one.
+        self._extremes: list[tuple[int, int, Array, Array]] = []
 
     def __call__(self, block: Array, start: int) -> Array:
         """The block, whose first row has number `start`, unchanged."""
         if not is_foreign(block):
             return self.on_host(block, start)
-        self._sums.append((start, start + int(block.shape[0]), self.sum_of(block, start)))
+        self.on_device(block, start)
+        xp = namespace(block)
+        self._extremes.append((start, start + int(block.shape[0]), xp.max(block), xp.min(block)))
         return block
 
     def on_host(self, block: Array, start: int) -> Array:
         """The block, checked now."""
         return finite(block)
 
-    def sum_of(self, block: Array, start: int) -> Array:
-        """A number on the device that is finite if the block is."""
-        return namespace(block).sum(block)
+    def on_device(self, block: Array, start: int) -> None:
+        """What else is computed of a block on a device."""
 
     def finish(self) -> None:
-        """Raise if a block on a device held NaN or infinity; the error names the rows of the first such block."""
-        if not self._sums:
+        """Raise if a block on a device had a value that cannot be used; the error names the rows of that block."""
+        if not self._extremes:
             return
-        xp = namespace(self._sums[0][2])
-        sums = to_numpy(xp.stack([total for _, _, total in self._sums]))
-        for (start, stop, _), total in zip(self._sums, sums, strict=True):
-            if not np.isfinite(total):
+        starts, stops, largest, smallest = zip(*self._extremes, strict=True)
+        values = to_numpy(namespace(largest[0]).stack([*largest, *smallest]))
+        limit = LARGEST[itemsize(values)]
+        for start, stop, value in zip(starts, stops, np.abs(values).reshape(2, -1).max(axis=0), strict=True):
+            if not np.isfinite(value):
                 raise NotFiniteError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
+            if value > limit:
+                raise NotFiniteError(f"rows {start} to {stop - 1}: X {too_large(float(value), limit)}")
+
+
+def too_large(value: float, limit: float) -> str:
+    """What is wrong with a value beyond the limit, and what to do."""
+    wider = " or give float64" if limit == LARGEST[4] else ""
+    return f"reaches {value:.3g}, whose square is too large to compute with: scale it{wider}"
 
 
 def within(values: Array, limit: float) -> bool:

@@ -119,7 +119,8 @@ def host_block(block: Any, copies: Copies | None = None) -> tuple[BlockKind, Arr
 def _words(block: Any) -> str:
     """The library and device of a block in words, for messages."""
     if is_torch(block):
-        return f"torch tensor on {block.device}"
+        usual = type(block).__name__ in ("Tensor", "Parameter")
+        return f"torch {'tensor' if usual else type(block).__name__} on {block.device}"
     if array_api_compat.is_cupy_array(block):
         return f"cupy array on device {block.device.id}"
     if isinstance(block, np.ndarray):

@@ -40,7 +40,12 @@ def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> S
         return X
     if callable(X) and not hasattr(X, "shape"):
         return Stream(lambda: _blocks_from(X), overwrites_blocks=True, may_be_joined=True)
-    if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
+    if isinstance(X, list | tuple) and X and _is_table(X[0]):
+        for number, block in enumerate(X):
+            if not _is_table(block):
+                shape = getattr(block, "shape", None)
+                what = f"a {type(block).__name__}" if shape is None else f"an array of shape {tuple(shape)}"
+                raise ValueError(f"block {number} of the list is {what}, but must have rows and columns")
         return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X), parts=X, may_be_joined=True)
     if _is_loader(X):
         return _loader_stream(X)
@@ -58,6 +63,10 @@ def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> S
         starts = range(0, X.shape[0], size)
         return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
     return None
+
+
+def _is_table(block: Any) -> bool:
+    return len(getattr(block, "shape", ())) == 2
 
 
 def _is_loader(X: Any) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -135,15 +135,12 @@ class StreamRows(Rows):
 
     def _converted(self, copies: Copies | None) -> Generator[tuple[BlockKind, Array], None, None]:
         start = 0
-        try:
+        with _noted(lambda: start):
             for block in self.stream.open():
                 kind, rows = host_block(block, copies)
                 if rows.shape[0]:
                     yield kind, rows
                     start += int(rows.shape[0])
-        except Exception as error:
-            error.add_note(f"This error was raised while the block that begins with row {start} was read.")
-            raise
 
     def _check_kind(self, kind: BlockKind, start: int, n_rows: int) -> None:
         """Store the kind of the first block; raise if a later block is of another kind."""
@@ -153,7 +150,10 @@ class StreamRows(Rows):
         else:
             kind.check_like(self._kind, start, start + n_rows - 1)
         if kind.names is not None and kind.names != self.names:
-            raise ValueError(f"a block has columns {_listed(kind.names)}, the first has {_listed(self.names)}")
+            raise ValueError(
+                f"rows {start} to {start + n_rows - 1} have other columns than the first block: "
+                f"{_first_difference(kind.names, self.names)}"
+            )
 
     @property
     def _length_is_certain(self) -> bool:
@@ -243,7 +243,8 @@ class StreamRows(Rows):
         """The rows at some places of a block; a block of a list is converted first, and its kind is checked."""
         if self.stream.parts is None:
             return take_rows(block, places)
-        kind, rows = host_block(block)
+        with _noted(lambda: start):
+            kind, rows = host_block(block)
         self._check_kind(kind, start, int(rows.shape[0]))
         return take_rows(rows, places)
 
@@ -306,13 +307,12 @@ class PassCheck(FiniteCheck):
             self._parts[start] = found.total, found.size
         return block
 
-    def sum_of(self, block: Array, start: int) -> Array:
+    def on_device(self, block: Array, start: int) -> None:
         if self._in_memory:
-            return super().sum_of(block, start)
+            return
         if self._direction is None:
             self._direction = float64_like(projection_of_columns(block.shape[1]), block)
         self._parts[start] = _sums(as_float64(block) @ self._direction, start)
-        return self._parts[start][0]
 
     def sums(self) -> np.ndarray:
         """(n, 3): for each part of the pass, in order, its first row and the total and size of its fingerprint."""
@@ -394,6 +394,24 @@ def same_columns(n_features: int, names: Any, expected: int, expected_names: Any
             f"The feature names should match those that were passed during fit: X has {_listed(tuple(names))}, the "
             f"model was fitted to {_listed(tuple(expected_names))}"
         )
+
+
+def _first_difference(ours: tuple[str, ...], theirs: tuple[str, ...] | None) -> str:
+    """The first column whose name differs, in words."""
+    if theirs is None:
+        return f"{_listed(ours)}, where the first has no names"
+    column = next(j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+    return f"column {column} is {ours[column]!r}, there it is {theirs[column]!r}"
+
+
+@contextmanager
+def _noted(start: Callable[[], int]) -> Iterator[None]:
+    """Add to an error the number of the first row of the block that was being read."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This error was raised while the block that begins with row {start()} was read.")
+        raise
 
 
 def _listed(names: tuple[str, ...] | None) -> str:
