@@ -3,8 +3,8 @@
     python -m benchmarks.peers_features
 
 Every probe is one line of the peer's documented interface.  `needs(thing, name)` is a "no" where the peer has no such
-method, attribute or argument; any other failure is a "no", too, and its message is kept in PEERS_FEATURES.json.  Where
-a contestant is not installed, its answers of an earlier run stay.
+method, attribute or argument; any other failure is a "no", too, and its message is kept in PEERS_FEATURES.json.  What
+an exact method need not say is "exact".  Where a contestant is not installed, its answers of an earlier run stay.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,11 +20,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # which scikit-learn asks for before it takes arrays of other libraries
+
 import numpy as np
 import scipy.sparse
 
 RESULTS = Path(__file__).with_name("PEERS_FEATURES.json")
-NOT_TRIED = "not tried"
+NOT_TRIED, EXACT = "not tried", "exact"
 Answers = dict[str, dict[str, dict[str, str]]]  # by feature and contestant: the answer, and what it rests on
 FIT_NYSTROEM = "make_pipeline(Nystroem(n_components=20, random_state=0), PCA(3)).fit(X)"
 
@@ -146,6 +149,17 @@ PROBES: dict[str, dict[str, str]] = {
         "mlpack": "kernel_pca(input_=sparse, kernel='gaussian', new_dimensionality=3)",
         "UMAP": "assert UMAP(n_components=3).fit(sparse).transform(sparse).shape == (200, 3)",
     },
+    "arrays of other libraries in and out, by the array API": {
+        "kernelsieve": f"assert type({OURS}.fit_transform(strict)) is type(strict)",
+        "KernelPCA": "with dispatched: assert type(KernelPCA(3, kernel='rbf').fit_transform(strict)) is type(strict)",
+        "Nystroem + PCA": f"with dispatched: {FIT_NYSTROEM.replace('fit(X)', 'fit(strict)')}",
+        "scikit-matter": f"with dispatched: assert type({PCOVR}.fit(strict, X[:, :1]).transform(strict)) is type(strict)",
+        "nystrompca": "assert type(NystromKPCA(n_components=3, m_subset=20).fit_transform(strict)) is type(strict)",
+        "PyOD": "with dispatched: assert type(KPCA(n_components=3).fit(strict).decision_scores_) is type(strict)",
+        "mlpack": "found = kernel_pca(input_=strict, kernel='gaussian', new_dimensionality=3); "
+        "assert type(found['output']) is type(strict)",
+        "UMAP": "assert type(UMAP(n_components=3).fit_transform(strict)) is type(strict)",
+    },
     "a precomputed gram": {
         "kernelsieve": 'SparseKernelPCA(3, n_support=20, kernel="precomputed", random_state=0).fit(gram)',
         "KernelPCA": 'KernelPCA(3, kernel="precomputed").fit(gram)',
@@ -177,11 +191,19 @@ PROBES: dict[str, dict[str, str]] = {
     },
     "says how much of exact kernel PCA it keeps": {
         "kernelsieve": f"assert 0.5 < {OURS}.fit(X).captured_ratio_ <= 1",
+        "KernelPCA": EXACT,
+        "scikit-matter": EXACT,
+        "mlpack": EXACT,
+        "kernlab": EXACT,
         "Nystroem + PCA": "needs(Nystroem(n_components=20).fit(X), 'captured_ratio_')",
         "nystrompca": "m = NystromKPCA(n_components=3, m_subset=20); m.fit_transform(X); assert len(m.get_subset_errors())",
-        "PyOD": "needs(KPCA(n_components=3).fit(X), 'captured_ratio_')",
+        "PyOD": "needs(KPCA(n_components=3, sampling=True, subset_size=20).fit(X), 'captured_ratio_')",
     },
     "with an interval or a bound": {
+        "KernelPCA": EXACT,
+        "scikit-matter": EXACT,
+        "mlpack": EXACT,
+        "kernlab": EXACT,
         "kernelsieve": f"low, high = {OURS}.fit(X).captured_ratio_interval_; assert low <= high",
         "nystrompca": "assert calculate_bound(X[:20], 200, 'rbf', sigma=1.0)[0] > 0",
     },
@@ -195,8 +217,12 @@ PROBES: dict[str, dict[str, str]] = {
     "a C program without a runtime": {
         "kernelsieve": f"export.to_c({OURS}.fit(X), folder + '/m.h')",
     },
-    "model files without pickle": {
+    "model files that run no code when they are read": {
         "kernelsieve": f"save({OURS}.fit(X), folder + '/m.ks'); load(folder + '/m.ks').transform(new)",
+        "KernelPCA": "skops.dump(KernelPCA(3, kernel='rbf').fit(X), folder + '/m'); skops.load(folder + '/m').transform(new)",
+        "Nystroem + PCA": f"skops.dump({FIT_NYSTROEM}, folder + '/m'); skops.load(folder + '/m').transform(new)",
+        "scikit-matter": f"skops.dump({PCOVR}.fit(X, X[:, :1]), folder + '/m'); skops.load(folder + '/m').transform(new)",
+        "PyOD": "skops.dump(KPCA(n_components=3).fit(X), folder + '/m'); skops.load(folder + '/m').predict(new)",
     },
     "alarms with a limit for new rows": {
         "kernelsieve": "assert KernelMonitor(3, 20, random_state=0).fit(X).predict(new).shape == (50,)",
@@ -261,6 +287,9 @@ def world(folder: str) -> dict[str, Any]:
     """The names that probes use."""
     import pickle
 
+    import array_api_strict
+    import skops.io
+    from sklearn import config_context
     from sklearn.metrics.pairwise import chi2_kernel, rbf_kernel
 
     rng = np.random.default_rng(0)
@@ -269,12 +298,15 @@ def world(folder: str) -> dict[str, Any]:
         "np": np,
         "X": X,
         "twice": np.vstack([X, rng.standard_normal((200, 6))]),
+        "strict": array_api_strict.asarray(X),
+        "dispatched": config_context(array_api_dispatch=True),
         "new": rng.standard_normal((50, 6)),
         "weights": rng.random(200),
         "sparse": scipy.sparse.random(200, 60, 0.1, format="csr", random_state=0),
         "gram": rbf_kernel(X, gamma=0.1),
         "words": ["".join(rng.choice(list("abcd"), 12)) for _ in range(60)],
         "chi2": chi2_kernel,
+        "skops": skops.io,
         "pair": lambda x, y: float(np.exp(-0.1 * np.sum((x - y) ** 2))),
         "size": lambda model: len(pickle.dumps(model)),
         "needs": needs,
@@ -296,6 +328,8 @@ def tried(who: str, probe: str | None, folder: str) -> dict[str, str]:
     """One cell: its answer, and the code or the message behind it."""
     if probe is None:
         return {"answer": "no", "because": "it has no way to say so"}
+    if probe == EXACT:
+        return {"answer": EXACT, "because": "it is exact kernel PCA"}
     if who == "kernlab" and shutil.which("Rscript") is None:
         return {"answer": NOT_TRIED, "because": "Rscript is not installed"}
     module = WHO[who].split()[1].split(".")[0] if WHO[who] else ""

@@ -90,8 +90,38 @@ def test_every_line_of_a_picture_is_in_its_legend():
     assert sorted(names) == ["in both", "in one table"]
 
 
+def test_pictures_are_not_in_the_fonts_that_a_contestant_sets_when_it_is_imported(monkeypatch):
+    import matplotlib.figure
+    import matplotlib.pyplot as plt
+
+    cell = {"data": "t", "peer": "kernelsieve", "points": 20, "share": 0.99, "fit": 1.0, "transform": 1.0}
+    results = {"data": [{"name": "t", "components": 10, "few": False}], "cells": [cell], "missing": {}}
+    families = []
+    monkeypatch.setattr(
+        matplotlib.figure.Figure,
+        "savefig",
+        lambda figure, *rest, **options: families.extend(figure.axes[0].title.get_fontfamily()),
+    )
+    with plt.rc_context({"font.family": "serif"}):
+        peers_page.draw(peers_page.Results(results))
+    assert set(families) == {"sans-serif"}
+
+
 def test_answers_of_a_contestant_that_is_not_installed_are_those_of_an_earlier_run():
     yes, no, untried = ({"answer": answer, "because": ""} for answer in ("yes", "no", peers_features.NOT_TRIED))
     found = {"strings": {"kernlab": untried, "UMAP": no}, "new": {"kernlab": untried}}
     kept = peers_features.with_earlier(found, {"strings": {"kernlab": yes, "UMAP": yes}})
     assert kept == {"strings": {"kernlab": yes, "UMAP": no}, "new": {"kernlab": untried}}
+
+
+def test_the_answers_that_are_kept_are_to_the_questions_of_today():
+    kept = json.loads(peers_features.RESULTS.read_text(encoding="utf-8"))
+    assert list(kept) == list(peers_features.PROBES)
+    for feature, probes in peers_features.PROBES.items():
+        assert list(kept[feature]) == list(peers_features.WHO)
+        for who, cell in kept[feature].items():
+            if cell["answer"] == "yes":
+                assert cell["because"] == probes[who].removeprefix("R: ")
+            else:
+                assert (cell["answer"] == peers_features.EXACT) == (probes.get(who) == peers_features.EXACT)
+                assert cell["answer"] in ("no", peers_features.EXACT)
