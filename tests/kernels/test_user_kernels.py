@@ -21,7 +21,7 @@ from kernelsieve import (
     OnlineKernelPCA,
     SparseKernelPCA,
 )
-from kernelsieve.kernels import RBF, bind_callable, from_distance
+from kernelsieve.kernels import RBF, bind_callable, from_distance, of_objects
 from kernelsieve.kernels.width import Seen
 
 RNG = np.random.default_rng(0)
@@ -79,6 +79,84 @@ def test_points_of_a_distance_move(name):
     moved = SparseKernelPCA(2, n_support=8, kernel=kernel, random_state=0).fit(ROWS)
     assert moved.captured_ratio_ >= rows.captured_ratio_ - 1e-9
     assert distance is not None
+
+
+SETS = [frozenset(np.flatnonzero(bits).tolist()) for bits in np.random.default_rng(1).random((70, 9)) < 0.4]
+WORDS = ["".join(np.random.default_rng(i).choice(list("acgt"), 3 + i % 7)) for i in range(90)]
+
+
+def differences(a, b):
+    """The number of elements that are in one set alone, which is a distance of negative type."""
+    return float(len(a ^ b))
+
+
+def edits(a, b):
+    """The Levenshtein distance by its definition."""
+    if not a or not b:
+        return len(a) + len(b)
+    return min(edits(a[1:], b) + 1, edits(a, b[1:]) + 1, edits(a[1:], b[1:]) + (a[0] != b[0]))
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_centred_kernel_pca_of_a_distance_of_objects_is_classical_scaling(power):
+    kernel = from_distance(of_objects(differences, definite=True), power=power)
+    truth = np.array([[differences(a, b) for b in SETS] for a in SETS]) ** power
+    values, _, _ = exact_kernel_pca(-truth / 2, 3)
+    model = SparseKernelPCA(3, n_support=1.0, kernel=kernel).fit(SETS)
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
+    rows = np.array([[one] for one in SETS[:5]], dtype=object)
+    settled = kernel.settled(Seen(rows))
+    np.testing.assert_allclose(settled.diagonal(rows), np.diagonal(settled(rows, rows)), atol=1e-12)
+    assert settled.definite
+
+
+@pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore:component")
+def test_edit_distances_of_strings_are_a_kernel_that_files_hold(tmp_path):
+    kernel = from_distance("levenshtein")
+    assert eval(repr(kernel), vars(kernelsieve.kernels)) == kernel
+    few = np.array([["cat"], ["cart"], ["a"], ["tact"]], dtype=object)
+    settled = kernel.settled(Seen(few))
+    distances = np.array([[edits(a, b) for b in few[:, 0]] for a in few[:, 0]])
+    from_origin = distances[:, few[:, 0].tolist().index(settled.origin)]
+    np.testing.assert_allclose(settled(few, few), (from_origin[:, None] + from_origin - distances) / 2)
+    model = SparseKernelPCA(2, n_support=12, kernel=kernel, random_state=0).fit(WORDS)
+    assert model.captured_ratio_ > 0.7
+    model.save(tmp_path / "m.ks")
+    loaded = kernelsieve.load(tmp_path / "m.ks")
+    np.testing.assert_array_equal(loaded.transform(["gattaca"]), model.transform(["gattaca"]))
+    assert loaded.kernel == kernel
+
+
+def test_all_values_of_a_distance_of_objects_are_counted_and_kept_to():
+    asked = []
+
+    def counted(a, b):
+        asked.append(1)
+        return differences(a, b)
+
+    sets = [SETS[i % 70] | {10 + i} for i in range(400)]
+    for budget in (1.6, 3.0):
+        asked.clear()
+        kernel = from_distance(of_objects(counted, definite=True))
+        model = SparseKernelPCA(2, n_support=10, kernel=kernel, max_evaluations=budget, random_state=0).fit(sets)
+        assert len(asked) <= budget * 400 * 10 + 100  # the choice of the row x0, and what is tried on a few rows
+        assert abs(model.n_evaluations_ - len(asked)) <= 100
+    asked.clear()
+    model.transform(sets[:7])
+    assert len(asked) == 7 * 10 + 7 + 10  # the last for k(S, x0), once a batch
+
+
+def test_distances_of_objects_that_are_none_are_refused():
+    for function, words in (
+        (lambda a, b: -1.0, "distance of .* is -1"),
+        (lambda a, b: len(a) - len(b) + 50.0, "not symmetric"),
+        (lambda a, b: 1.0, "from itself is 1, and not zero"),
+        (lambda a, b: float("nan"), "returned nan for the pair"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SparseKernelPCA(2, n_support=5, kernel=from_distance(of_objects(function))).fit(SETS)
+    with pytest.raises(TypeError, match="holds no code"):
+        SparseKernelPCA(2, n_support=9, kernel=from_distance(of_objects(differences))).fit(SETS).save("m.ks")
 
 
 def test_distances_that_are_none_are_refused():

@@ -66,6 +66,13 @@ def test_support_objects_are_rows_and_a_new_object_costs_as_many_values(words):
     model.transform(["abcdab", "dcba"])
     assert len(asked) == 2 * 12
     assert {b for _, b in asked} == set(model.support_objects_)
+    model.reconstruction_error(["abcdab"])  # asks for the values between support points, once
+    asked.clear()
+    model.reconstruction_error(["abcdab", "dcba"])
+    assert len(asked) == 2 * (12 + 1)  # one for k(x, x)
+    asked.clear()
+    model.score(words[:20])
+    assert len(asked) == 20 * (12 + 1)
 
 
 @pytest.mark.parametrize("form", [tuple, np.array, lambda w: np.array(w, dtype=object)])

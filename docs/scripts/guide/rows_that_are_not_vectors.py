@@ -137,7 +137,10 @@ plt.show()
 # %%
 # A function of two lists that returns all values at once is given with
 # ``blocks=True``, and one that takes long in Python can be shared out with
-# ``n_processes=4``. Functions of other packages come in the same way:
+# ``n_processes=4``. A distance ``d`` of two objects becomes a kernel by
+# ``from_distance(of_objects(d))``; ``from_distance("levenshtein")`` is that of
+# the edit distance of strings. Functions of other packages come in the same
+# way:
 #
 # .. code-block:: python
 #

@@ -207,7 +207,7 @@ class KernelExpansion:
             extended = xp.concat([self.coef, mean_coef[:, None]], axis=1)
         cross_gram = self.kernel.bind(self.points_like(X))
         extended, offset = like(extended, X), like(self.offset, X)
-        mean_square = 0.0 if mean_coef is None else float(mean_coef @ (gram_of(self.kernel, self.points) @ mean_coef))
+        mean_square = self._mean_square
 
         def parts(rows: slice) -> Array:
             block = cross_gram(finite(X[rows, :])) @ extended
@@ -220,6 +220,13 @@ class KernelExpansion:
 
         both = self._concat(X, 2, parts, n_threads)
         return both[:, 0], both[:, 1]
+
+    @cached_property
+    def _mean_square(self) -> float:
+        """The squared length of the mean feature's projection on the span; it takes the m x m gram of the points."""
+        if self.mean_coef is None:
+            return 0.0
+        return float(self.mean_coef @ (gram_of(self.kernel, self.points) @ self.mean_coef))
 
     def on_host(self) -> KernelExpansion:
         """This expansion in numpy arrays; sparse points stay sparse."""

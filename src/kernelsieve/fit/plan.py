@@ -211,8 +211,11 @@ class Budget:
     n_values: float
 
     @classmethod
-    def of(cls, asked: float | str, n_rows: int, n_support: int | None) -> Budget:
-        """The budget that `max_evaluations` leaves after the pass over all rows; raise if it is too small for a fit."""
+    def of(cls, asked: float | str, n_rows: int, n_support: int | None, row_values: int = 0) -> Budget:
+        """The budget that `max_evaluations` leaves after the pass over all rows; raise if it is too small for a fit.
+
+        `row_values` is what each row of a block of kernel values takes in addition to its pairs.
+        """
         if isinstance(asked, str):
             return cls(max(DEFAULT_VALUES, DEFAULT_SHARE * n_rows * (n_support or 0)))
         if n_support is None:
@@ -223,6 +226,9 @@ class Budget:
         most = n_rows * (n_rows + n_support + 1)  # the whole gram and the pass: no fit asks for more
         allowed = min(asked if isinstance(asked, Integral) else asked * n_rows * n_support, most)
         budget = cls(allowed - n_rows * (n_support + 1))
+        if row_values:  # those of the pass, and of the blocks in which the gram of n rows is computed
+            n = min(budget.n_chosen_from(n_support), n_rows)
+            budget = cls(budget.n_values - row_values * (n_rows + 2 * n * math.ceil(math.log2(n + 1))))
         least = PLAN.rows_to_choose_from * n_support
         if budget.n_chosen_from(n_support) < min(least, n_rows):
             needed = n_rows * (n_support + 1) + math.ceil(_cost(least, n_support))

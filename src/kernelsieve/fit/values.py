@@ -180,7 +180,8 @@ class KernelValues:
                 raise ValueError(f"diagonal= gives {value:.6g} for {x}, and k({x}, {x}) is {own:.6g}: they must agree")
 
     def _computed(self, rows: Array, points: Array) -> np.ndarray:
-        self._count(rows.shape[0] * points.shape[0])
+        n_rows, n_points = rows.shape[0], points.shape[0]
+        self._count(n_rows * n_points + self.kernel.row_values * (n_rows + n_points))
         return to_numpy(self.kernel(rows, points))
 
     def _count(self, n_values: int) -> None:

@@ -7,12 +7,15 @@ If a distance d is of negative type,
 is positive semi-definite, whichever row x0 is.  Distances of negative type are |x - y|^p with 0 < p <= 2, sums of
 absolute differences, and the chi-square distance (Schoenberg 1938); many edit distances nearly are.  Centring removes
 x0 again: centred kernel PCA of k is that of -d / 2, which is classical scaling of the distances.
+
+The rows may be objects, such as strings with the edit distance: a block of k then takes one more distance for each of
+its rows and points, that from x0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +24,12 @@ from scipy.spatial.distance import cdist
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
 from .base import CrossGram, Kernel, check_positive, dense, manhattan, weighted_rows
-from .objects import shown
+from .objects import ObjectKernel, checked_values, objects_of, shown
+from .strings import Edits
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
+MEDOID_OF = 8  # x0 of objects is the one of this many whose distances from the others have the smallest sum
 # The largest power for which a distance is of negative type.
 LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}
 
@@ -44,7 +49,8 @@ class FromDistance(Kernel):
     def __post_init__(self) -> None:
         named = isinstance(self.distance, str) and self.distance in DISTANCES
         if not named and not callable(self.distance):
-            raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}, or a function")
+            names = ", ".join((*DISTANCES, "levenshtein"))
+            raise ValueError(f"distance={self.distance!r} must be one of {names}, or a function")
         check_positive("a distance", "power", self.power)
         sure = named and self.power <= LARGEST_POWER[self.distance]
         object.__setattr__(self, "definite", True if sure else None)
@@ -123,6 +129,11 @@ class FromDistance(Kernel):
         return super().params()
 
 
+def _check_power(power: Any) -> None:
+    if isinstance(power, bool) or not 0 < power < np.inf:
+        raise ValueError(f"power={power!r} of a distance must be a positive number")
+
+
 def _euclidean(rows: Array, points: Array) -> Array:
     if is_numpy(rows):
         return cdist(rows, points).astype(rows.dtype, copy=False)
@@ -146,19 +157,81 @@ def _called(function: Callable[..., Any], rows: Array, points: Array) -> Array:
 
 def _check_distance(function: Callable[..., Any], few: Array) -> None:
     """Raise an error if, on a few rows, the function is not symmetric or a row's distance from itself is not zero."""
-    block = to_numpy(_called(function, few, few))
+    _check_distances(to_numpy(_called(function, few, few)), to_numpy(few))
+
+
+def _check_distances(block: np.ndarray, few: Any) -> None:
     # The square root of float32's rounding, because a distance may be a square root, like the Euclidean one.
     rounding = ROUNDING[4] ** 0.5 * block.max(initial=0.0)
     off = np.argwhere(np.abs(block - block.T) > rounding)
     if len(off):
         i, j = off[0]
-        x, y = (shown(row) for row in to_numpy(few)[[i, j]])
+        x, y = shown(few[i]), shown(few[j])
         raise ValueError(
             f"the distance is not symmetric: d({x}, {y}) is {block[i, j]:.6g}, but d({y}, {x}) is {block[j, i]:.6g}"
         )
     if np.any(np.diagonal(block) > rounding):
         i = int(np.argmax(np.diagonal(block)))
-        raise ValueError(f"the distance of {shown(to_numpy(few)[i])} from itself is {block[i, i]:.6g}, and not zero")
+        raise ValueError(f"the distance of {shown(few[i])} from itself is {block[i, i]:.6g}, and not zero")
+
+
+@dataclass(frozen=True, repr=False)
+class FromDistanceOfObjects(ObjectKernel):
+    """(d(x, x0) + d(x0, y) - d(x, y)) / 2 for objects x and y, made by `from_distance`."""
+
+    distance: ObjectKernel
+    power: float = 1.0
+    origin: Any = field(default=None, repr=False)  # x0, a row that `settled` chooses
+    name = "distance of objects"
+    row_values = 1
+
+    def __post_init__(self) -> None:
+        _check_power(self.power)
+        object.__setattr__(self, "definite", self.distance.definite)
+
+    def __repr__(self) -> str:
+        distance = "'levenshtein'" if isinstance(self.distance, Edits) else repr(self.distance)
+        return f"from_distance({distance}{'' if self.power == 1 else f', power={self.power!r}'})"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.origin is not None
+
+    def settled(self, seen: Seen) -> Kernel:
+        few = objects_of(seen.rows[:MEDOID_OF])
+        prepared = self.distance.prepared(few)
+        block = self._distances(prepared, prepared, few, few)
+        _check_distances(block, few)
+        return replace(self, origin=few[int(np.argmin(block.sum(axis=0)))])
+
+    def fault(self, one: Any) -> str | None:
+        return self.distance.fault(one)
+
+    def _distances(self, left: Any, right: Any, rows: list[Any], points: list[Any]) -> np.ndarray:
+        """d^power of all pairs of prepared objects, which are those of `rows` and `points`."""
+        block = checked_values(self.distance.between(left, right), rows, points)
+        if np.any(block < 0):
+            i, j = np.argwhere(block < 0)[0]
+            raise ValueError(f"the distance of {shown(rows[i])} from {shown(points[j])} is {block[i, j]:.6g}")
+        return np.asarray(block**self.power)
+
+    def prepared(self, objects: list[Any]) -> tuple[list[Any], Any, np.ndarray]:
+        """The objects, prepared for their distance, and their distances from x0."""
+        prepared = self.distance.prepared(objects)
+        origin = self.distance.prepared([self.origin])
+        return objects, prepared, self._distances(prepared, origin, objects, [self.origin])[:, 0]
+
+    def between(self, left: Any, right: Any) -> np.ndarray:
+        (rows, x, from_rows), (points, y, from_points) = left, right
+        return np.asarray((from_rows[:, None] + from_points - self._distances(x, y, rows, points)) / 2)
+
+    def lengths(self, objects: list[Any]) -> np.ndarray:
+        return self.prepared(objects)[2]
+
+    def params(self) -> dict[str, Any]:
+        if not isinstance(self.distance, Edits):
+            raise TypeError("a kernel of a distance that is a function cannot be saved: a model file holds no code")
+        return super().params()
 
 
 def from_distance(distance: Any, power: float = 1.0) -> Kernel:
@@ -169,9 +242,10 @@ def from_distance(distance: Any, power: float = 1.0) -> Kernel:
 
     Parameters
     ----------
-    distance : "euclidean", "manhattan", "chi2" or callable
-        A callable is ``d(X, Y) -> (n, m)``.  It may or may not be of negative type: if its gram is indefinite, a fit
-        warns, and reports how much of the gram was dropped.
+    distance : "euclidean", "manhattan", "chi2", "levenshtein", callable or Kernel
+        "levenshtein" is the edit distance of strings.  A callable is ``d(X, Y) -> (n, m)``; a distance of objects is
+        given as ``of_objects(d)``.  These distances may or may not be of negative type: if the gram is indefinite, a
+        fit warns, and says how much of it was dropped.
     power : float, default=1.0
         The power that the distance is raised to.  The kernel is positive semi-definite for powers up to 2 of the
         Euclidean distance (2 gives the linear kernel), and up to 1 of the other distances.
@@ -195,4 +269,8 @@ def from_distance(distance: Any, power: float = 1.0) -> Kernel:
     >>> bool(model.captured_ratio_ > 0.95)
     True
     """
-    return FromDistance(distance, power)
+    if isinstance(distance, str) and distance == "levenshtein":
+        distance = Edits()
+    return (
+        FromDistanceOfObjects(distance, power) if isinstance(distance, ObjectKernel) else FromDistance(distance, power)
+    )

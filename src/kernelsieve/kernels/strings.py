@@ -223,9 +223,28 @@ class Levenshtein(SequenceKernel):
         return [_codes(one) for one in objects]
 
     def between(self, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
-        lengths = np.array([len(one) for one in right])
-        edits = by_length(left, padded(right, NO_TOKEN), lambda x, y: _edits(x, y, lengths))
-        return np.exp(edits / -self.width)
+        return np.exp(edit_distances(left, right) / -self.width)
+
+
+@dataclass(frozen=True)
+class Edits(SequenceKernel):
+    """The Levenshtein distance itself, of which `from_distance("levenshtein")` makes a kernel."""
+
+    name = "edits"
+    least_length = 0
+
+    def prepared(self, objects: list[Any]) -> list[np.ndarray]:
+        self.check(objects)
+        return [_codes(one) for one in objects]
+
+    def between(self, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+        return edit_distances(left, right)
+
+
+def edit_distances(left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+    """Levenshtein distances of all pairs of sequences of codes, (n, m)."""
+    lengths = np.array([len(one) for one in right])
+    return by_length(left, padded(right, NO_TOKEN), lambda x, y: _edits(x, y, lengths))
 
 
 def _edits(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -306,7 +306,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             return None
         if self.n_optimization_samples is not None:
             raise ValueError("n_optimization_samples and max_evaluations both say how many rows to look at: give one")
-        return Budget.of(asked, rows.n_samples, n_support)
+        return Budget.of(asked, rows.n_samples, n_support, kernel.row_values)
 
     def _is_costly(self, kernel: Kernel, rows: Rows, n_rows: int) -> bool:
         if kernel.of_objects or not isinstance(rows, ArrayRows) or not is_remembered(rows.X):
