@@ -262,7 +262,8 @@ def test_rows_that_refresh_chose_points_from_do_not_praise_them():
         model = SparseKernelPCA(3, n_support=8, gamma=0.12, n_optimization_samples=400, random_state=seed)
         for part in np.array_split(X, 6):
             model.partial_fit(part)
-        model.refresh()
+        assert model.captured_ratio_kind_ == "sample, extrapolated"  # by the rows that came after the choice
+        assert model.refresh().captured_ratio_kind_ == "sample"
         coef, points = model.dual_coef_, model.support_vectors_
         metric = coef.T @ rbf_kernel(points, gamma=0.12) @ coef
         covariance = np.cov(model.transform(X).T, bias=True)
@@ -454,6 +455,19 @@ def test_more_variance_than_exact_kernel_pca_has_is_no_better_than_less(estimato
     found = scores if isinstance(estimator, ElasticNetKernelPCA) else model.explained_variance_
     assert model.captured_ratio_ == pytest.approx(1 - np.abs(found - truth).sum() / truth.sum(), abs=5e-3)
     assert model.captured_ratio_ < 1
+
+
+def test_what_of_the_mean_lies_outside_the_points_is_what_its_equations_leave(cloud):
+    """|mean phi|^2 - c'K_SS^-1 c, c = k(S, X) 1/n, over all rows: the mean's length off the points' span."""
+    weights = np.arange(len(cloud)) % 3 + 1.0
+    model = SparseKernelPCA(2, n_support=4, gamma=0.3, selection="uniform", random_state=0)
+    model.fit(cloud, sample_weight=weights)
+    shares, points = weights / weights.sum(), model.support_vectors_
+    seen = rbf_kernel(points, cloud, gamma=0.3) @ shares
+    inside = seen @ np.linalg.solve(rbf_kernel(points, gamma=0.3), seen)
+    outside = shares @ rbf_kernel(cloud, gamma=0.3) @ shares - inside
+    assert outside > 1e-4
+    assert model.mean_outside_ == pytest.approx(outside, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(10))

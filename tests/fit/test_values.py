@@ -149,3 +149,13 @@ def test_a_function_on_rows_has_its_diagonal_in_one_value_a_row(table):
     kernel.pairs.clear()
     bound.diagonal(table)
     assert kernel.pairs == [(i, i) for i in range(len(table))]
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_values_of_rows_with_themselves_that_a_block_held_are_not_asked_for_again(table, vectorized):
+    kernel = Recorded(table, vectorized)
+    values = KernelValues(bind_callable(kernel, None, table[:300]), table[:300])
+    values.block(table[:50], table[:50], values.places(table[:50]))
+    kernel.pairs.clear()
+    np.testing.assert_allclose(values.diagonal(table[:80]), 1.0)
+    assert {pair for pair in kernel.pairs if pair[0] == pair[1]} == {(i, i) for i in range(50, 80)}

@@ -129,6 +129,12 @@ def test_weisfeiler_lehman_counts_nodes_with_equal_neighbourhoods():
     np.testing.assert_allclose(values(WeisfeilerLehman(2), as_networkx), normalised(shared, graphs), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+def test_series_whose_distance_is_too_large_for_a_number_have_nothing_in_common():
+    series = [1e160 * np.arange(1.0, 4), 2e160 * np.arange(1.0, 4), 1e160 * np.arange(1.0, 4)]
+    np.testing.assert_allclose(values(GlobalAlignment(2.0), series), [[1, 0, 1], [0, 1, 0], [1, 0, 1]])
+
+
 @pytest.mark.parametrize("kernel", [Spectrum(2), Subsequence(2), Fingerprint(), WeisfeilerLehman(1), GlobalAlignment()])
 def test_the_diagonal_is_one_and_definite_kernels_are(kernel):
     objects = {"fingerprint": [{1}, {1, 2}, set()], "weisfeiler-lehman": [{0: []}, {0: [1], 1: [0]}]}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .base import check_positive
+from .base import check_positive, check_width
 from .objects import ObjectKernel, check_count
 
 NO_TOKEN = -1  # the code that shorter sequences are padded with
@@ -217,6 +217,7 @@ class Levenshtein(SequenceKernel):
 
     def __post_init__(self) -> None:
         check_positive("Levenshtein", "width", self.width)
+        check_width("width", self.width)
 
     def prepared(self, objects: list[Any]) -> list[np.ndarray]:
         self.check(objects)

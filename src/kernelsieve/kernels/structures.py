@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .base import check_positive
+from .base import check_positive, check_width
 from .objects import ObjectKernel, check_count
 from .strings import by_length, cosines, padded
 
@@ -51,6 +51,7 @@ class GlobalAlignment(ObjectKernel):
 
     def __post_init__(self) -> None:
         check_positive("GlobalAlignment", "width", self.width)
+        check_width("width", self.width)
 
     def fault(self, one: Any) -> str | None:
         if np.iscomplexobj(one):  # numpy would drop the imaginary part with only a warning
@@ -90,8 +91,9 @@ class GlobalAlignment(ObjectKernel):
         """
         (k, a, d), (m, b, _) = x.shape, y.shape
         squares = np.zeros((a, b, k, m))
-        for c in range(d):
-            squares += (x[:, :, c].T[:, None, :, None] - y[:, :, c].T[:, None, :]) ** 2
+        with np.errstate(over="ignore"):  # where a square is too large for a number, the steps have nothing in common
+            for c in range(d):
+                squares += (x[:, :, c].T[:, None, :, None] - y[:, :, c].T[:, None, :]) ** 2
         local = np.exp(squares / (-2 * self.width**2))
         local /= 2.0 - local
         # The last two diagonals, indexed by i.  To avoid underflow they are divided by the largest number at each step;
