@@ -88,12 +88,16 @@ class OnColumns(View):
     def __post_init__(self) -> None:
         super().__post_init__()
         columns = self.columns
-        if not isinstance(columns, slice):
-            columns = (columns,) if isinstance(columns, str | Integral) else tuple(columns)
+        if isinstance(columns, slice):
+            ends = (columns.start, columns.stop, columns.step)
+            valid = all(end is None or isinstance(end, Integral) for end in ends) and columns.step != 0
+        else:
+            columns = tuple(columns) if np.iterable(columns) and not isinstance(columns, str) else (columns,)
             columns = tuple(int(c) if isinstance(c, Integral) and not isinstance(c, bool) else c for c in columns)
             object.__setattr__(self, "columns", columns)
-            if not columns or not all(type(column) in (int, str) for column in columns):
-                raise ValueError(f"on() needs numbers or names of columns, or a slice: got {self.columns!r}")
+            valid = bool(columns) and all(type(column) in (int, str) for column in columns)
+        if not valid:
+            raise ValueError(f"on() needs numbers or names of columns, or a slice: got {self.columns!r}")
 
     def __repr__(self) -> str:
         inner = repr(self.kernel)
