@@ -403,11 +403,11 @@ def keops(rows: np.ndarray, task: Task) -> Measured:
     return Measured(time.process_time() - start, Components(rows, vectors - vectors.mean(axis=0)))
 
 
-def fitted(make: Callable[[Task], Any]) -> Callable[[np.ndarray, Task], Measured]:
-    """An estimator with fit and transform."""
+def fitted(make: Callable[[int, Task], Any]) -> Callable[[np.ndarray, Task], Measured]:
+    """An estimator with fit and transform, made for a number of columns."""
 
     def measure(rows: np.ndarray, task: Task) -> Measured:
-        model = make(task)
+        model = make(rows.shape[1], task)
         start = time.process_time()
         model.fit(rows)
         return Measured(time.process_time() - start, transform=model.transform)
@@ -415,7 +415,12 @@ def fitted(make: Callable[[Task], Any]) -> Callable[[np.ndarray, Task], Measured
     return measure
 
 
-def umap(task: Task) -> Any:
+def linear(n_columns: int, task: Task) -> PCA:
+    """As many components as there are columns, if there are fewer."""
+    return PCA(min(task.n_components, n_columns))
+
+
+def umap(n_columns: int, task: Task) -> Any:
     return importlib.import_module("umap").UMAP(n_components=task.n_components, random_state=0)
 
 
@@ -427,7 +432,7 @@ def automatic(rows: np.ndarray, task: Task) -> Measured:
 
 BESIDE = (
     Beside("kernelsieve, auto", "`SparseKernelPCA(10)`: finds how many points keep .99", automatic),
-    Beside("PCA", "scikit-learn `PCA(10)`: linear", fitted(lambda task: PCA(task.n_components))),
+    Beside("PCA", "scikit-learn `PCA(10)`, or with as many components as columns: linear", fitted(linear)),
     Beside("UMAP", "`UMAP(n_components=10, random_state=0)`: keeps neighbours, not variance", fitted(umap)),
     Beside(
         "KeOps + Lanczos",
