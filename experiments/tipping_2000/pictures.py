@@ -109,7 +109,8 @@ def mean_curve(averaged: list[dict[str, Curves]], name: str, what: str) -> np.nd
 def curves(report: Report, published: dict[str, Curves], averaged: list[dict[str, Curves]]) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2), sharex=True, sharey="col", layout="constrained")
     numbers = np.arange(1, len(published[next(iter(published))].train_rms) + 1)
-    for name, color, marker in zip(published, plots.COLORS, plots.MARKERS, strict=False):
+    whole = [name for name in published if not np.isnan(published[name].train_rms).any()]  # as Fig. 4 draws them
+    for name, color, marker in zip(whole, plots.COLORS, plots.MARKERS, strict=False):
         style = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.6}
         counts = [subset[name].n_support for subset in averaged]
         labels = f"{name}: {published[name].n_support} kernels", f"{name}: {span(counts)} kernels"
