@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,35 @@ def chunked(n_rows: int, n_chunks: int) -> Any:
     size = n_rows // n_chunks
     parts = [dask.delayed(rows_of)(number, size) for number in range(n_chunks)]
     return da.concatenate([da.from_delayed(part, (size, FEATURES), np.float32) for part in parts])
+
+
+def write_parquet(folder: str, n_rows: int, n_files: int) -> None:
+    """The rows in Parquet files, one for each chunk."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for number in range(n_files):
+        columns = np.ascontiguousarray(rows_of(number, n_rows // n_files).T)
+        table = pa.table({f"x{j:02}": column for j, column in enumerate(columns)})
+        parquet.write_table(table, Path(folder, f"{number:03}.parquet"))
+
+
+def from_parquet(report: Report, n_rows: int, expected: np.ndarray, one: float) -> None:
+    """Files read by the workers, twice, against the same files read by one process."""
+    import dask.dataframe
+    import pyarrow.dataset
+
+    model = SparseKernelPCA(**OPTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        write_parquet(folder, n_rows, 64)
+        sources = {
+            "processes": dask.dataframe.read_parquet(folder),
+            "one process": pyarrow.dataset.dataset(folder),
+        }
+        seconds = race({name: lambda rows=rows: model.fit(rows) for name, rows in sources.items()}, 1)
+        off = float(np.abs(model.fit(sources["processes"]).eigenvalues_ / expected - 1).max())
+    words = f"{seconds['processes']:.2f} s, in one process {seconds['one process']:.2f} s, in memory {one:.2f} s"
+    report.line("from 64 Parquet files", "", f"{words}; eigenvalues off by {off:.0e}", None)
 
 
 def against_threads(report: Report, n_rows: int) -> None:
@@ -76,6 +107,7 @@ def against_threads(report: Report, n_rows: int) -> None:
                 report.at_most("eigenvalues, off by", off, 1e-3, "{:.0e}")
         lazy = chunked(n_rows, 64)
         report.line("chunks made anew on each pass", "", f"{race({'': lambda: model.fit(lazy)}, 1)['']:.2f} s", None)
+        from_parquet(report, n_rows, expected, one)
         rows = chunked(n_rows, 64).persist()
         wait(rows)
         victim = next(iter(cluster.workers.values()))

@@ -101,6 +101,9 @@ def blocks_on_the_host(report: Report, n_rows: int, repeats: int) -> None:
     slow_reader(report, blocks, times["list"])
     times = race({name: lambda rows=rows: used_up(model.transform(rows)) for name, rows in sources.items()}, repeats)
     block_line(report, "transform", times)
+    small = cut(X, 10_000)
+    small_times = race({"list of 10,000 rows": lambda: used_up(model.transform(small))}, repeats)
+    block_line(report, "transform", {"one": times["one"], **small_times})
 
 
 def slow_reader(report: Report, blocks: list[Any], seconds: float) -> None:
