@@ -1,11 +1,11 @@
 """Xu et al. (2011), Evaluate dissimilarity of samples in feature space for improving KPCA: ESKPCA, and IKPCA beside it.
 
 shares      Table 8: shares of the leading eigenvalues, by both readings of the kernel width and of the nodes
-errors      Tables 2-7: errors of the nearest neighbour, means and standard deviations, and an honest protocol
+errors      Tables 2-7: errors of the nearest neighbour, means and standard deviations, and with test rows apart
 splits      Table 6 and the row of Table 8 on Thyroid, whose realisations cannot be had: over random splits
 toy         Figs. 1-3: two classes, kernel PCA of them, and ESKPCA with 30 % of the rows as nodes
 costs       Table 1: kernel values of the whole training phase, counted
-frontier    what the tables hide: the variance that every choice of rows really captures
+frontier    what the tables do not show: the variance that every choice of rows really captures
 """
 
 from __future__ import annotations

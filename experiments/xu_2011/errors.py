@@ -156,7 +156,7 @@ def tables_2_to_7(report: Report, sets: dict[str, Realisations]) -> None:
     as_printed(report, sets)
     verdicts(report, found, forms)
     scaling_table(report, forms)
-    honest(report, sets)
+    rows_apart(report, sets)
 
 
 def copies_of_rows(report: Report, sets: dict[str, Realisations]) -> None:
@@ -364,7 +364,7 @@ def better_than_improved(report: Report, found: Cells) -> None:
     )
 
 
-def honest(report: Report, sets: dict[str, Realisations]) -> None:
+def rows_apart(report: Report, sets: dict[str, Realisations]) -> None:
     """Test rows apart from the training rows."""
     lines = []
     for name, data in sets.items():
@@ -376,7 +376,7 @@ def honest(report: Report, sets: dict[str, Realisations]) -> None:
             errors.append([mistakes(f, data.labels, train).chosen[test].mean() for f in (*features, data.rows)])
         lines.append((name, n_features, *(mean_and_deviation(column, 1) for column in 100 * np.transpose(errors))))
     report.text(
-        "Honest: test rows apart from the training rows, mean (standard deviation) over the realisations at hand, the "
+        "Test rows apart from the training rows: mean (standard deviation) over the realisations at hand, the "
         "most features."
     )
     report.table(("set", "features", *METHODS, "the rows themselves"), lines)

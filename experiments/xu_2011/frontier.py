@@ -1,4 +1,4 @@
-"""What the tables hide: the variance that every choice of rows really captures.
+"""What the tables do not show: the variance that every choice of rows really captures.
 
 The same optimal refit on whatever points a rule chooses; variance along the components over exact kernel PCA's.
 """
@@ -59,7 +59,7 @@ QUOTED = {
 
 def frontier(report: Report, sets: dict[str, Realisations]) -> None:
     report.text(
-        "## What the tables hide: captured variance\n\nVariance along the components / exact kernel PCA's, "
+        "## What the tables do not show: captured variance\n\nVariance along the components / exact kernel PCA's, "
         f"{N_COMPONENTS} components, centred, median width, first training subset; the same optimal refit on whatever "
         f"points a rule chooses; random rules averaged over {len(SEEDS)} seeds. Bagged SKFA and prototypes are "
         "readings of what the paper says of its references 26 and 24, which were not at hand."

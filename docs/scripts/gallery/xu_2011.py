@@ -4,8 +4,8 @@ Xu et al. 2011: support points by dissimilarity
 
 ESKPCA takes the mean and then, again and again, the row with the largest sum of
 distances to the chosen ones. The paper's Table 8 comes out to the printed digit
-with another kernel width than the one it names, and hides what this picture
-shows. The table is in :doc:`/reports/xu_2011`.
+with another kernel width than the one it names. What this picture shows is not
+in it. The table is in :doc:`/reports/xu_2011`.
 """
 
 # %%
