@@ -279,14 +279,17 @@ def test_the_command_line_joins_and_has_a_word_to_switch_it_off(tmp_path):
 
     frame, _, _ = weather(every=50)
     frame.to_csv(tmp_path / "weather.csv", index=False)
-    for options, joined in (([], True), (["--no-calendar"], False)):
+    for options, joined, trend in (([], True, True), (["--no-calendar"], False, True), (["--no-trend"], True, False)):
         model = tmp_path / "m.ks"
         ended = testing.CliRunner().invoke(
             app, ["fit", str(tmp_path / "weather.csv"), "-o", str(model), *options], env={"COLUMNS": "200"}
         )
         assert ended.exit_code == 0, ended.output
         assert ("joined into one date" in ended.output) == joined
-        assert (ks.load(model)[0].joined_ != {}) == joined
+        encoder = ks.load(model)[0]
+        assert (encoder.joined_ != {}) == joined
+        assert encoder.trend == trend
+        assert ("year" in encoder.get_feature_names_out()) == trend
 
 
 def test_dates_before_1970_and_parts_to_the_second():

@@ -86,8 +86,13 @@ def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
         raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
     train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
     with naming_file(table):
-        calendar = not asked.no_calendar
-        encoder = TableEncoder(asked.scale, missing=asked.missing, keep=columns or None, calendar=calendar).fit(train)
+        encoder = TableEncoder(
+            asked.scale,
+            missing=asked.missing,
+            keep=columns or None,
+            calendar=not asked.no_calendar,
+            trend=not asked.no_trend,
+        ).fit(train)
         return encoder.transform(train), encoder.transform(test)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -120,11 +120,8 @@ def fit_table(request: Request, table: Table) -> Fitted:
         return Fitted(watched_fit(estimator, rows, weights), perf_counter() - start, names)
     from sklearn.pipeline import make_pipeline
 
-    from ..tables.encoder import TableEncoder
-
     start = perf_counter()
-    keep = [name for name in names if request.columns]
-    encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None, calendar=request.calendar)
+    encoder = _encoder(request, names)
     with naming_file(table):
         if table.data is None and request.method in READS_BLOCKS:
             with row_progress("looking at columns", table.n_rows) as advance:
@@ -309,7 +306,7 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     n_rows = 0
     for frame in _frames(_lines(data, how), how, request):
         if encoder is None:
-            encoder = _encoder(request, frame)
+            encoder = _encoder(request, frame.columns).fit(frame)
         estimator.partial_fit(encoder._transform(frame, n_rows))
         n_rows += len(frame)
         if not estimator.__sklearn_is_fitted__():
@@ -323,11 +320,17 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     return n_rows
 
 
-def _encoder(request: Request, frame: Any) -> Any:
+def _encoder(request: Request, names: Sequence[str]) -> Any:
+    """An unfitted encoder, as asked for; columns that were named with --columns are kept even if they only count."""
     from ..tables.encoder import TableEncoder
 
-    keep = list(request.columns) or None
-    return TableEncoder(request.scale, missing=request.missing, keep=keep, calendar=request.calendar).fit(frame)
+    return TableEncoder(
+        request.scale,
+        missing=request.missing,
+        keep=list(names) if request.columns else None,
+        calendar=request.calendar,
+        trend=request.trend,
+    )
 
 
 def _lines(data: Path, how: Following) -> Iterator[str | None]:

@@ -166,6 +166,10 @@ NoCalendar = Annotated[
     bool,
     typer.Option("--no-calendar", help="Keep year, month, day, hour as plain numbers, not one date with circles."),
 ]
+NoTrend = Annotated[
+    bool,
+    typer.Option("--no-trend", help="Leave out counters and the time of dates, which rows to come will lie beyond."),
+]
 Components = Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Number of components.")]
 Support = Annotated[
     str,
@@ -286,6 +290,7 @@ class ModelOptions(FileOptions):
     scale: Scale = "standard"
     missing: Missing = "impute"
     no_calendar: NoCalendar = False
+    no_trend: NoTrend = False
     kernel: Kernel = "rbf"
     gamma: Gamma = "median"
     degree: Degree = 3
@@ -377,6 +382,7 @@ class Request:
     columns: Sequence[str] = ()
     exclude: Sequence[str] = ()
     calendar: bool = True
+    trend: bool = True
     weights: str | None = None  # the column that holds the weights
 
 
@@ -391,5 +397,6 @@ def request_of(asked: ModelOptions, given: set[str]) -> Request:
         names_of(asked.columns),
         names_of(asked.exclude),
         not asked.no_calendar,
+        not asked.no_trend,
         asked.weights,
     )
