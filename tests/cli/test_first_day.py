@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import polars as pl
@@ -115,3 +116,23 @@ def test_the_summary_says_that_rare_labels_share_one_indicator():
     frame = pl.DataFrame({"town": [f"t{i % 40}" for i in range(400)], "kind": list("ab" * 200)})
     said = dict(kernelsieve.TableEncoder().fit(frame).describe())
     assert said["categories"] == "2: town (29 labels and one for all rarer ones), kind (2 labels)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a;12,5;;3", "a;1.234,5;40 %;7", '"x, y";1,5;NA;12'],
+    ids=["a gap in the first row", "thousands and per cent", "a missing value"],
+)
+def test_a_first_line_of_data_is_noticed_however_its_numbers_are_written(line, tmp_path):
+    lines = [line, *(f"b;{k},25;{k} %;{k % 4}" for k in range(30))]
+    (tmp_path / "bare.csv").write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning, match="looks like data"):
+        kernelsieve.read_table(tmp_path / "bare.csv")
+
+
+def test_numbered_and_blank_names_are_names(tmp_path):
+    for head in ("name;;b;c", "name;column_2;2010;2011", "name;a;b;"):
+        (tmp_path / "named.csv").write_text("\n".join([head, *(f"b;{k},25;{k};{k % 4}" for k in range(30))]) + "\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            kernelsieve.read_table(tmp_path / "named.csv")

@@ -242,6 +242,26 @@ def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tu
     return unique_names(frame.row(0), path.name)
 
 
+def names_look_like_data(file: CsvFile) -> bool:
+    """Whether the names look like data: those of numeric columns are numbers, but no regular series such as years."""
+    import polars as pl
+
+    named: list[float] = []
+    for number, (name, kind) in enumerate(file.types.items(), start=1):
+        text = name.split("_duplicated")[0]
+        if kind is None or not kind.is_numeric() or text == f"column_{number}":  # a blank cell was given this name
+            continue
+        read = _read_text(pl.Series([text]), file.dialect)
+        if not _is_numeric(read):
+            return False
+        named += read.drop_nulls().to_list()
+    if not named or len(named) == 1 < len(file.names):
+        return False
+    steps = np.diff(named)
+    counts = (steps == steps[0]).all() and (steps[0] == 1 or len(named) > 2) if len(steps) else True
+    return not (counts and all(float(number).is_integer() for number in named))
+
+
 def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
     """A unique name for every column: a third column without a name becomes column_3, a second "a" a_duplicated_0."""
     names = [(name or "").strip() for name in given]

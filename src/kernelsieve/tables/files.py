@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError, quoted, warn
-from .csv import MISSING, CsvError, CsvFile, open_csv, unique_names
+from .csv import CsvError, names_look_like_data, open_csv, unique_names
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
 READABLE = (*FORMATS, ".xlsx")  # .xlsx can be read, but not written
@@ -288,7 +288,7 @@ def _csv_table(
             frame = pl.concat(list(file.frames()))
     except (CsvError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
         raise TableError(f"{called} cannot be read as CSV: {_first_sentence(error)}") from error
-    if header and not names and _look_like_data(file):
+    if header and not names and names_look_like_data(file):
         warn(
             f"the first line of {called} was read as column names and looks like data: if it is, give header=False",
         )
@@ -311,23 +311,6 @@ def _sheet_table(
         saved = Path(folder) / "sheet.tsv"
         write_sheet(path, called, key, saved)
         return replace(_csv_table(saved, called, header, names, na, batch_size, True), source=None)
-
-
-def _look_like_data(file: CsvFile) -> bool:
-    """Whether the names look like data: those of numeric columns are numbers, but no regular series such as years."""
-    named: list[float] = []
-    for name, kind in file.types.items():
-        text = name.split("_duplicated")[0].strip().removesuffix("%")
-        if kind is not None and kind.is_numeric() and text not in MISSING:
-            try:
-                named.append(float(text))
-            except ValueError:
-                return False
-    if not named or len(named) == 1 < len(file.names):
-        return False
-    steps = np.diff(named)
-    counts = (steps == steps[0]).all() and (steps[0] == 1 or len(named) > 2) if len(steps) else True
-    return not (counts and all(number.is_integer() for number in named))
 
 
 def _first_sentence(error: BaseException) -> str:
