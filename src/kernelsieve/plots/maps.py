@@ -159,6 +159,7 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     of_all = f"the {MOST_NAMED} of {len(names)} columns that differ most" if len(shown) < len(names) else "feature"
     ax.set(xlabel=of_all, ylabel="support point")
     ax.yaxis.set_major_locator(few_ticks(10, integer=True))
+    ax.yaxis.set_major_formatter(lambda place, _: f"{place + 1:.0f}")  # people count from 1
     if named:
         ax.set_xticks(range(len(shown)), [names[column] for column in shown], rotation=45, ha="right")
     return ax

@@ -15,7 +15,8 @@ function startOdd() {
     fill("odd-body", el("p", {}, above, what, "On the left the row, on the right what was expected of it."), el("div", { class: "pictures", style: "gap:1.1rem" }, shown));
     return;
   }
-  const span = (kind, from, to) => (from === null ? "missing" : to === undefined || to === from ? written(kind, from) : `${written(kind, from)} to ${written(kind, to)}`);
+  const between = (low, high) => (low === high ? low : `${low} to ${high}`);
+  const span = (kind, from, to) => (from === null ? "missing" : between(written(kind, from), written(kind, to === undefined ? from : to)));
   const why = column => el("li", {}, el("b", {}, column.name), " is ", el("b", {}, span(column.kind, column.value, column.value_to)), `, expected ${span(column.kind, column.expected, column.expected_to)}`,
     el("span", { class: "soft" }, ` · ${percent(column.share)}`));
   const places = card => card.ranges.map(([from, to]) => (from === to ? from + 1 : `${from + 1}–${to + 1}`)).join(", ") + (card.n_more ? ` and ${thousands(card.n_more)} more` : "");
