@@ -33,22 +33,28 @@ FOR_THE_FILE_FORMAT = {"check_loaded"}  # asked by `load` alone, and in no docum
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def public_names() -> Iterator[str]:
+def public_values() -> Iterator[tuple[str, object]]:
+    """Everything that can be imported, by its full name; `to_torch` where torch is installed."""
     for module_name, module in MODULES.items():
         for name in getattr(module, "PUBLIC", module.__all__):
             if name == "to_torch" and find_spec("torch") is None:
                 continue
-            value, full = getattr(module, name), f"{module_name}.{name}"
+            value = getattr(module, name)
             if inspect.ismodule(value):  # `kernelsieve.report`, once something has imported a module of that package
                 value = getattr(value, name, value)
-            yield full
-            if inspect.isclass(value):
-                yield from _parameters(value, full)
-                if module is not kernelsieve.kernels:  # whose methods are the library's own contract
-                    yield from _members(value, full)
-                yield from (f"{full}: {attribute}" for attribute in _documented_attributes(value))
-            elif inspect.isfunction(value):
-                yield from _parameters(value, full)
+            yield f"{module_name}.{name}", value
+
+
+def public_names() -> Iterator[str]:
+    for full, value in public_values():
+        yield full
+        if inspect.isclass(value):
+            yield from _parameters(value, full)
+            if not full.startswith("kernelsieve.kernels."):  # whose methods are the library's own contract
+                yield from _members(value, full)
+            yield from (f"{full}: {attribute}" for attribute in _documented_attributes(value))
+        elif inspect.isfunction(value):
+            yield from _parameters(value, full)
     yield from _commands()
 
 

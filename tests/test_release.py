@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import inspect
+import math
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-from public_api import LIST, public_names
+from public_api import LIST, public_names, public_values
 
 import kernelsieve
 
@@ -25,6 +28,26 @@ def test_nothing_leaves_the_public_api():
         if importlib.util.find_spec(package) is None:
             listed = [name for name in listed if not name.startswith(names)]
     assert not sorted(set(listed) - set(public_names()))
+
+
+def documented_defaults():
+    """(name, parameter, documented default as text, default) of everything public."""
+    for name, value in public_values():
+        members = inspect.getmembers(value, inspect.isfunction) if inspect.isclass(value) else []
+        public = [(f"{name}.{own}", one) for own, one in members if not own.startswith(("_", "set_"))]
+        for full, one in [(name, value), *public]:
+            for found in re.finditer(r"^([\w, ]+) : .*?default=(.+?)$", inspect.getdoc(one) or "", re.MULTILINE):
+                named = found[1].split(", ")
+                said = found[2].strip().split(", ") if len(named) > 1 else [found[2].strip()]
+                for parameter, text in zip(named, said * (len(named) // len(said)), strict=True):
+                    yield full, parameter, text, inspect.signature(one).parameters[parameter].default
+
+
+def test_documented_defaults_are_the_defaults():
+    found = list(documented_defaults())
+    wrong = [one for one in found if one[3] != (math.inf if one[2] == "inf" else ast.literal_eval(one[2]))]
+    assert not wrong
+    assert len(found) > 200
 
 
 def test_one_version_everywhere():

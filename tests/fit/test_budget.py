@@ -46,6 +46,14 @@ def test_a_larger_budget_chooses_better_and_enough_of_it_measures_on_all_rows(gr
     assert models[0].captured_ratio_ == pytest.approx(models[0].explained_variance_.sum() / exact, rel=1e-6)
 
 
+def test_as_many_values_as_there_are_pairs_and_their_lengths_are_a_whole_gram(gram):
+    """What the pass asks for was asked for by the search: it is not counted a second time."""
+    pairs = N * (N + 1) // 2 + N
+    whole, short = (fitted(gram, max_evaluations=asked, random_state=0) for asked in (pairs, pairs - 100))
+    assert (whole.captured_ratio_kind_, short.captured_ratio_kind_) == ("all rows", "sample, extrapolated")
+    assert whole.n_evaluations_ <= pairs + 8
+
+
 @pytest.mark.parametrize("asked", [1.2, 2.0])
 def test_the_interval_of_a_small_budget_holds_the_truth(gram, asked):
     centred = gram - gram.mean(axis=0) - gram.mean(axis=0)[:, None] + gram.mean()
