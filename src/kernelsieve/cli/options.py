@@ -168,7 +168,7 @@ NoCalendar = Annotated[
 ]
 NoTrend = Annotated[
     bool,
-    typer.Option("--no-trend", help="Leave out counters and the time of dates, which rows to come will lie beyond."),
+    typer.Option("--no-trend", help="Leave out counters and the time of dates: future rows are always later."),
 ]
 Components = Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Number of components.")]
 Support = Annotated[
