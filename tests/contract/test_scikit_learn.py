@@ -16,12 +16,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
 import kernelsieve as ks
+from kernelsieve import kernels
 
 GRADIENT = "a gradient's step for a row of weight two is not two steps, and depends on the order of the rows"
+COMPOSED = kernels.RBF().on([0]) * kernels.Matern(nu=2.5) + 0.1 * kernels.normalized(kernels.Polynomial()) + 0.5
 CHECKED = [
     ks.SparseKernelPCA(),
     ks.SparseKernelPCA(selection="targeted", kernel="poly"),
     ks.SparseKernelPCA(1, n_support=3, selection="rpcholesky", kernel="laplacian"),
+    ks.SparseKernelPCA(kernel=COMPOSED),
+    ks.SparseKernelPCA(n_support=8, kernel=2.0 * kernels.Hamming().on([0]) * kernels.RBF(width="median per column")),
+    ks.KernelPCA(kernel=COMPOSED),
+    ks.KernelMonitor(5, 20, kernel=COMPOSED),
+    ks.ElasticNetKernelPCA(kernel=COMPOSED),
     ks.LikelihoodKernelPCA(),
     ks.LikelihoodKernelPCA(2, update="fast", kernel="poly", center=True, max_iter=200),
     ks.LikelihoodKernelPCA(n_support=4, n_dictionary=8, kernel="laplacian"),

@@ -141,6 +141,12 @@ def test_all_values_of_a_distance_of_objects_are_counted_and_kept_to():
         model = SparseKernelPCA(2, n_support=10, kernel=kernel, max_evaluations=budget, random_state=0).fit(sets)
         assert len(asked) <= budget * 400 * 10 + 100  # the choice of the row x0, and what is tried on a few rows
         assert abs(model.n_evaluations_ - len(asked)) <= 100
+    with pytest.raises(ValueError, match=r"need at least ([\d,]+)") as caught:
+        clone(model).set_params(max_evaluations=1.0).fit(sets)
+    least = int(str(caught.value).split("at least ")[1].split(" ")[0].replace(",", ""))
+    assert clone(model).set_params(max_evaluations=least).fit(sets).n_evaluations_ <= least + 100
+    whole = clone(model).set_params(max_evaluations=2**31).fit(sets)
+    assert whole.captured_ratio_kind_ == "all rows"
     asked.clear()
     model.transform(sets[:7])
     assert len(asked) == 7 * 10 + 7 + 10  # the last for k(S, x0), once a batch

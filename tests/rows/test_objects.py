@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
-from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, compress, report
+from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, compress, plots, report
 from kernelsieve.kernels import RBF, Levenshtein, Spectrum, normalized, of_objects
 
 
@@ -207,6 +207,17 @@ def flawed(problem):
         raise ValueError("no such letter")
 
     return function
+
+
+def test_an_error_of_the_users_function_says_for_which_pair():
+    with pytest.raises(ZeroDivisionError) as caught:
+        SparseKernelPCA(1, n_support=2, kernel=of_objects(lambda a, b: 1 / (a - b))).fit([3, 3, 3, 3, 3])
+    assert caught.value.__notes__ == ["raised by the kernel for the pair 3, 3"]
+
+
+def test_objects_are_not_drawn_as_points(model, words):
+    with pytest.raises(TypeError, match="support_objects_ lists"):
+        plots.support(clone(model).fit(words))
 
 
 @pytest.mark.parametrize(

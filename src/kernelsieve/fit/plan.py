@@ -223,15 +223,22 @@ class Budget:
                 f"max_evaluations={asked!r} needs n_support as a number: how many values a pass over the rows takes "
                 "depends on it"
             )
-        most = n_rows * (n_rows + n_support + 1)  # the whole gram and the pass: no fit asks for more
+
+        def of_blocks(n: int) -> int:
+            """The `row_values` of the pass, and of the blocks in which the gram of n rows is computed."""
+            return row_values * (n_rows + 2 * n * math.ceil(math.log2(n + 1)))
+
+        # The whole gram and the pass: no fit asks for more.
+        most = n_rows * (n_rows + n_support + 1) + of_blocks(n_rows)
         allowed = min(asked if isinstance(asked, Integral) else asked * n_rows * n_support, most)
         budget = cls(allowed - n_rows * (n_support + 1))
-        if row_values:  # those of the pass, and of the blocks in which the gram of n rows is computed
-            n = min(budget.n_chosen_from(n_support), n_rows)
-            budget = cls(budget.n_values - row_values * (n_rows + 2 * n * math.ceil(math.log2(n + 1))))
+        n = min(budget.n_chosen_from(n_support), n_rows)
+        while row_values and n and _cost(n, n_support) + of_blocks(n) > budget.n_values:
+            n -= 1
+        budget = cls(budget.n_values - of_blocks(n))
         least = PLAN.rows_to_choose_from * n_support
         if budget.n_chosen_from(n_support) < min(least, n_rows):
-            needed = n_rows * (n_support + 1) + math.ceil(_cost(least, n_support))
+            needed = n_rows * (n_support + 1) + math.ceil(_cost(least, n_support)) + of_blocks(least)
             raise ValueError(
                 f"max_evaluations={asked!r} is {math.floor(allowed):,} kernel values, and {n_support} points of "
                 f"{n_rows:,} rows need at least {needed:,} ({needed / n_rows / n_support:.2f} N m): give more, or "

@@ -32,7 +32,7 @@ from .columnwise import ANOVA, Chi2, Laplacian, Periodic, Spline
 from .distance import from_distance
 from .objects import ObjectKernel, of_objects
 from .products import Cosine, Linear, Polynomial, Sigmoid
-from .radial import RBF, Bessel, Cauchy, Matern, RationalQuadratic
+from .radial import RBF, Bessel, Cauchy, Epanechnikov, Matern, RationalQuadratic
 from .registry import (
     NAMED_KERNELS,
     is_function,
@@ -57,6 +57,7 @@ __all__ = [
     "Chi2",
     "Constant",
     "Cosine",
+    "Epanechnikov",
     "Fingerprint",
     "GlobalAlignment",
     "Hamming",

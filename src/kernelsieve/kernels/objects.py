@@ -160,13 +160,15 @@ def values_of_pairs(function: Callable[[Any, Any], Any], left: list[Any], right:
     for i, x in enumerate(left):
         for j, y in enumerate(right):
             try:
-                value = function(x, y)
-                block[i, j] = float(value)
+                block[i, j] = float(function(x, y))
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"the kernel gives no number for the pair {shown(x)}, {shown(y)}: {error}. A function of two lists "
                     "of objects is given with blocks=True"
                 ) from error
+            except Exception as error:
+                error.add_note(f"raised by the kernel for the pair {shown(x)}, {shown(y)}")
+                raise
     return block
 
 

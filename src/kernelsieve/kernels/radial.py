@@ -11,6 +11,7 @@ Distances are computed so that they stay accurate far from the origin.
     Matern               polynomial of r times exp(-r), r = 2 sqrt(nu t); smoother for larger nu
     RationalQuadratic    (1 + t / alpha)^-alpha       falls as a power, so that even far rows are slightly similar
     Cauchy               1 / (1 + 2 t)                falls as a power, too
+    Epanechnikov         1 - 2 t, and zero beyond the width
     Bessel               (J_order(r) / r^order)^degree up to a factor, r = sqrt(2 t)
 """
 
@@ -437,6 +438,39 @@ class Matern(Radial):
         r = self._radius(np, t)
         polynomial = {0.5: 0.0 * r, 1.5: r, 2.5: r + r**2 / 3}[self.nu]
         return np.log1p(polynomial) - r
+
+
+@dataclass(frozen=True, repr=False)
+class Epanechnikov(Radial):
+    """max(0, 1 - |x - y|^2 / width^2): rows further apart than the width are not similar at all.
+
+    Not positive semi-definite, because its Fourier transform changes sign: a fit keeps the positive part.  It equals
+    mlpack's EpanechnikovKernel, whose bandwidth is the width.  Epanechnikov (1969), Non-parametric estimation of a
+    multivariate probability density.
+
+    Parameters
+    ----------
+    width : float, sequence of floats, "median" or "median per column", optional
+        The distance from which on the kernel is zero; the median distance of rows by default.
+    gamma : float, "median" or "scale", optional
+        1 / (2 width^2), instead of the width.
+    """
+
+    name = "epanechnikov"
+    definite = False
+    preimage = "ridge"
+
+    def of_square(self, ops: Any, t: Any) -> Any:
+        apart = 1.0 - 2.0 * t
+        return 0.5 * (apart + ops.abs(apart))
+
+    def ratio(self, ops: Any, t: Any) -> Any:
+        raise TypeError("the Epanechnikov kernel is zero beyond its width, where a ratio to it is not defined")
+
+    def attraction(self, rows: Array, points: Array, cross_gram: Array) -> Array:
+        # q k is computed as -df/dt, which is 2 within the width, and zero beyond it
+        t = -self.bind_exponents(points)(rows)
+        return like(2.0 * namespace(t).astype(t < 0.5, t.dtype), cross_gram)
 
 
 # Below this t, the difference g_1 - g_0 in `_base` loses digits.  There g_2 is computed from the first ten terms of its

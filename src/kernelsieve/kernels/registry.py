@@ -8,9 +8,10 @@ saved.
     ConstantKernel                                          Constant
     DotProduct                                              Linear plus a constant
     DotProduct ** p                                         Polynomial
-    Sum, Product                                            sum and product
+    PairwiseKernel                                          the kernel of the metric's name
+    Sum, Product, whole powers                              sum and product
 
-All others (ExpSineSquared, PairwiseKernel, ...) are called like any function of the user.  A sum with WhiteKernel is
+All others (ExpSineSquared, ...) are called like any function of the user.  A sum with WhiteKernel is
 called, too, and a warning says that its noise is not part of any component.
 """
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -80,6 +83,9 @@ def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
 
 
 MODULE = "sklearn.gaussian_process.kernels"
+# Metrics of PairwiseKernel, and our names for them.
+PAIRWISE = {name: name for name in ("rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", "chi2")}
+PAIRWISE["polynomial"] = "poly"
 
 
 def translated(given: Any) -> Kernel | None:
@@ -98,6 +104,12 @@ def translated(given: Any) -> Kernel | None:
             return Linear() + float(given.sigma_0) ** 2 if given.sigma_0 else Linear()
         case "Exponentiation" if type(given.kernel).__name__ == "DotProduct" and given.exponent >= 0:
             return Polynomial(float(given.exponent), gamma=1.0, coef0=float(given.kernel.sigma_0) ** 2)
+        case "Exponentiation" if given.exponent >= 1 and given.exponent == int(given.exponent):
+            base = translated(given.kernel)
+            return None if base is None else reduce(mul, [base] * int(given.exponent))
+        case "PairwiseKernel" if given.metric in PAIRWISE and not given.pairwise_kernels_kwargs:
+            kind = KERNEL_TYPES[PAIRWISE[given.metric]]
+            return kind(gamma=float(given.gamma)) if kind.uses_gamma else kind()  # type: ignore[call-arg]
     return _radial(given)
 
 

@@ -143,6 +143,8 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     matplotlib Axes
     """
     model = fitted(model, "support_vectors_")
+    if model.expansion_.kernel.of_objects:
+        raise TypeError("these support points are objects, which support_objects_ lists and report(model, X) shows")
     points = dense(model.support_vectors_)
     image_shape = checked_image_shape(image_shape, points.shape[1], "support points")
     ax = axes_or_new(ax)
