@@ -212,3 +212,8 @@ print(f"{len(names) * (len(names) + 1) // 2:,}")
 # work on objects, and :func:`~kernelsieve.report` shows each as its ``str``, or
 # as the text that ``show=`` makes of it. What does not: ``inverse_transform``,
 # ``input_gradient`` and whatever else would need a point between two objects.
+#
+# .. admonition:: In short
+#
+#    ``SparseKernelPCA(10, kernel=Spectrum(3)).fit(strings)``, or
+#    ``kernel=of_objects(f)`` with a function of two objects.
