@@ -2,7 +2,7 @@
 
 python -m benchmarks.flow [--small] [section ...]     each section in a process of its own, with a limit of time
 
-Sections: cuda generated memory exact host cores wide threads dask many.  --small: a hundredth of the rows, for a look.
+Sections: cuda generated memory exact host cores wide threads feed dask many.  --small: a hundredth of the rows.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ LIMITS = {
     "cores": 75,
     "wide": 40,
     "threads": 90,
+    "feed": 60,
     "dask": 120,
     "many": 90,
 }
@@ -361,6 +362,13 @@ def dask(report: Report, small: int) -> None:
     against_threads(report, 10**7 // small)
 
 
+def feed(report: Report, small: int) -> None:
+    from .feed import feed
+
+    for n_blocks in (20, 400):
+        feed(report, 4 * 10**6 // small, n_blocks)
+
+
 def many(report: Report, small: int) -> None:
     n_rows, block_rows = 10**8 // small, 10**6 // small
     report.section("Generated on the host", f"{n_rows:,} x {FEATURES} float32, blocks of {block_rows:,} rows, one fit.")
@@ -389,7 +397,7 @@ def resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-SECTIONS = {f.__name__: f for f in (cuda, generated, memory, exact, host, cores, wide, threads, dask, many)}
+SECTIONS = {f.__name__: f for f in (cuda, generated, memory, exact, host, cores, wide, threads, feed, dask, many)}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -152,20 +153,63 @@ def test_transform_reads_little_further_than_it_is_asked(rows):
     assert not readers()
 
 
-def test_small_blocks_of_a_list_are_transformed_side_by_side(rows):
-    """One small block after the other would keep one thread busy, however many there are."""
-    together = threading.Barrier(2)
+def test_reading_far_ahead_ends_with_the_transform(rows):
+    """More and more blocks are read ahead, and none any more once the scores are no longer asked for."""
+    read = []
 
-    def waits_for_another_thread(X, Y):
+    def blocks():
+        for number in range(1000):
+            read.append(number)
+            yield rows[:50]
+
+    scores = model().fit(rows).transform(blocks)
+    for _ in range(20):
+        next(scores)
+    time.sleep(0.1)
+    assert 25 < len(read) < 80
+    scores.close()
+    after = len(read)
+    time.sleep(0.1)
+    assert len(read) == after
+    assert not readers()
+
+
+def test_a_block_that_is_late_holds_up_no_scores(rows):
+    """Scores are given before the next block is there, however far ahead may be read."""
+    asked = threading.Semaphore(0)
+
+    def one_at_a_time():
+        for start in range(0, N, 50):
+            assert asked.acquire(timeout=10)
+            yield rows[start : start + 50]
+
+    scores = model().fit(rows).transform(one_at_a_time)
+    for _ in range(N // 50):
+        asked.release()
+        assert len(next(scores)) == 50
+
+
+@pytest.mark.parametrize("source", ["list", "function"])
+def test_small_blocks_are_transformed_side_by_side(source, rows):
+    """One small block after the other would keep one thread busy, however many there are."""
+    working, most = [], 0
+
+    def slow_kernel(X, Y):
+        nonlocal most
         if len(X) == 50:
-            together.wait(timeout=10)
+            working.append(1)
+            most = max(most, len(working))
+            time.sleep(0.02)
+            working.pop()
         return gram_of("rbf", X, Y, gamma=0.2)
 
-    fitted = model(kernel=waits_for_another_thread, selection=np.arange(7), n_support=7, n_jobs=2).fit(rows[:300])
-    blocks = np.split(rows[:200], 4)
-    values = list(fitted.transform(blocks))
-    assert [len(block) for block in values] == [50] * 4
-    expected = model(kernel="rbf", gamma=0.2, selection=np.arange(7), n_support=7).fit(rows[:300]).transform(rows[:200])
+    options = {"selection": np.arange(7), "n_support": 7}
+    fitted = model(kernel=slow_kernel, n_jobs=4, **options).fit(rows[:300])
+    blocks = np.split(rows, N // 50)
+    values = list(fitted.transform(blocks if source == "list" else lambda: iter(blocks)))
+    assert [len(block) for block in values] == [50] * len(blocks)
+    assert most == 4
+    expected = model(kernel="rbf", gamma=0.2, **options).fit(rows[:300]).transform(rows)
     np.testing.assert_allclose(np.concatenate(values), expected, atol=1e-10)
 
 

@@ -41,8 +41,8 @@ from .rows import ArrayRows, Rows
 from .sources import SPARSE_CHUNKS, Stream, Watch, is_dask, stream_of
 from .streams import StreamRows, same_columns
 
-# Blocks of a list are transformed at the same time up to this size of rows and values: enough for many threads, and
-# little beside the list itself.
+# Blocks are transformed at the same time up to this size of rows and values, and read ahead up to this size of rows:
+# enough for many threads.
 TOGETHER_BYTES = 2**27
 
 
@@ -243,8 +243,9 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
             finite_rows(block, start)  # raises an error that also names the row
             raise
 
-    with closing(rows.opened()) as blocks:
-        for together in _blocks_at_hand(blocks, width, one_by_one=stream.parts is None or rules.device is not None):
+    few = rules.device is not None or not stream.may_be_joined
+    with closing(rows.opened(far=0 if few else TOGETHER_BYTES)) as blocks:
+        for together in _blocks_at_hand(blocks, rows, width, one_by_one=few):
             found: list[Array] = []
             problem: Exception | None = None
             try:
@@ -259,21 +260,23 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
 
 
 def _blocks_at_hand(
-    blocks: Iterator[tuple[int, Array]], width: int, *, one_by_one: bool
+    blocks: Iterator[tuple[int, Array]], rows: StreamRows, width: int, *, one_by_one: bool
 ) -> Iterator[list[tuple[int, Array]]]:
     """Neighbouring blocks to be processed at the same time, because one small block would keep few threads busy.
 
-    Blocks that are still to be read, or are processed on a device, are returned one by one.
+    Of blocks that are read, only those are taken together that need not be waited for, at most twice as many as the
+    last time, so that little more is read than is asked for.  Blocks on a device are returned one by one.
     """
     found: list[tuple[int, Array]] = []
-    n_bytes = 0
+    n_bytes, most = 0, len(rows.stream.parts or [1])
     try:
         for start, block in blocks:
             found.append((start, block))
             n_bytes += int(block.shape[0]) * (int(block.shape[1]) + width) * itemsize(block)
-            if one_by_one or is_foreign(block) or n_bytes >= TOGETHER_BYTES:
+            full = one_by_one or is_foreign(block) or n_bytes >= TOGETHER_BYTES or len(found) >= most
+            if full or not rows.at_hand():
                 yield found
-                found, n_bytes = [], 0
+                found, n_bytes, most = [], 0, 2 * len(found)
     except Exception:
         if found:
             yield found

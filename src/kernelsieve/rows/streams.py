@@ -65,6 +65,7 @@ class StreamRows(Rows):
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._sums: np.ndarray | None = None  # fingerprints of the first pass, as `PassCheck.sums` returns them
         self._kind: BlockKind | None = None  # of all blocks, known after the first block
+        self.at_hand: Callable[[], bool] = lambda: True  # whether a pass can give its next block without waiting
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
 
@@ -114,12 +115,19 @@ class StreamRows(Rows):
         for _ in map_row_groups(look, block, 1, self.n_threads):
             pass
 
-    def opened(self, *, ahead: bool = True) -> Generator[tuple[int, Array], None, None]:
-        """One pass over blocks of one kind, with rows counted but not checked; with `ahead`, a thread reads ahead."""
+    def opened(self, *, ahead: bool = True, far: int = 0) -> Generator[tuple[int, Array], None, None]:
+        """One pass over blocks of one kind, with rows counted but not checked; with `ahead`, a thread reads ahead.
+
+        It reads one block ahead, and with `far` more and more of them, up to this many bytes.
+        """
         ahead = ahead and self.stream.parts is None
         copies = Copies() if ahead and self.stream.overwrites_blocks else None
         start, given = 0, self._converted(copies)
-        with closing(_read_ahead(given) if ahead else given) as blocks, self._watched() as advance:
+        if ahead:
+            found: SimpleQueue[Any] = SimpleQueue()
+            self.at_hand = lambda: not found.empty()
+            given = _read_ahead(given, found, far)
+        with closing(given) as blocks, self._watched() as advance:
             for kind, block in blocks:
                 self._check_kind(kind, start, int(block.shape[0]))
                 first, start = start, start + int(block.shape[0])
@@ -423,29 +431,33 @@ READER_PATIENCE = 1.0  # seconds to wait for the reader thread; if its source ha
 
 
 def _read_ahead(
-    blocks: Generator[tuple[BlockKind, Array], None, None],
+    blocks: Generator[tuple[BlockKind, Array], None, None], found: SimpleQueue[Any], far: int = 0
 ) -> Generator[tuple[BlockKind, Array], None, None]:
     """The blocks unchanged; a thread reads each block while the one before is processed.
+
+    It puts into `found` the blocks, possibly an error, and finally _LAST.  As long as the blocks that are read ahead
+    have fewer than `far` bytes together, it reads one block further ahead with each block that is taken.
 
     A device works asynchronously.  So if blocks are on a device, the next one is requested only when the work on the
     one before has been queued, and may then overwrite its memory.
     """
-    wanted: SimpleQueue[bool] = SimpleQueue()  # True asks for the next block; False ends the reader
-    found: SimpleQueue[Any] = SimpleQueue()  # blocks, possibly an error, and finally _LAST
+    wanted: SimpleQueue[None] = SimpleQueue()  # one entry for each block that may be read, and one to end the reader
+    ended = False
 
     def read_blocks() -> None:
         try:
             with closing(blocks):  # close the source in the thread that opened it
                 for block in blocks:
                     found.put(block)
-                    if not wanted.get():
+                    wanted.get()
+                    if ended:
                         break
         except BaseException as error:  # handed to the thread that waits for the block, which raises it
             found.put(error)
         finally:
             found.put(_LAST)
 
-    reader, block = None, None
+    reader, block, n_ahead = None, None, 1
     try:
         reader = start_new_thread(read_blocks, ())
         while (block := found.get()) is not _LAST:
@@ -453,12 +465,16 @@ def _read_ahead(
                 raise block
             waits = is_foreign(block[1])
             if not waits:
-                wanted.put(True)
+                wanted.put(None)
+                if n_ahead * block[1].shape[0] * block[1].shape[1] * itemsize(block[1]) < far:
+                    n_ahead += 1
+                    wanted.put(None)
             yield block
             if waits:
-                wanted.put(True)
+                wanted.put(None)
     finally:
-        wanted.put(False)
+        ended = True
+        wanted.put(None)
         # If this generator was abandoned, the garbage collector closes it in any thread, even in the reader itself,
         # which cannot wait for itself.
         if block is not _LAST and reader not in (None, get_ident()):
