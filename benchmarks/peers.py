@@ -11,8 +11,9 @@ the turn's seed.  The share is the mean over turns; a time is the best of all tu
 repeated within a turn.
 
 Results are kept in PEERS.json, from which peers_page.py writes docs/peers.md and its pictures; `--page` does only that.
-`--only` runs some tables again and keeps the others; `--compare` prints by how much the ratios to kernelsieve's times,
-and the shares, differ between two runs, the largest differences with their cells (one file: against PEERS.json).
+`--only` runs some tables again and keeps the others.  A run ends with how much the ratios to kernelsieve's times, and
+the shares, differ from the results that were kept before, the largest differences with their cells; `--compare` prints
+the same for two runs (one file: against PEERS.json).
 """
 
 from __future__ import annotations
@@ -437,6 +438,7 @@ def main() -> None:
         os.environ["KERNELSIEVE_DATA"] = arguments.data
     warnings.simplefilter("ignore")
     names = arguments.only or list(DATA)
+    before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"cells": []}
     results = kept_without(names) if arguments.only else {"data": [], "cells": [], "beside": [], "skipped": {}}
     ready, missing = installed(PEERS)
     for name in names:
@@ -448,6 +450,8 @@ def main() -> None:
     results |= {"run": described(), "missing": missing}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     peers_page.write(results)
+    again = [{"cells": [cell for cell in run["cells"] if cell["data"] in names]} for run in (before, results)]
+    print(f"against the results that were kept before:\n{comparison(*again)}")
 
 
 if __name__ == "__main__":

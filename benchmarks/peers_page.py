@@ -502,8 +502,8 @@ def page(found: Results) -> str:
     return f"""# Against other ways
 
 Ten components of kernel PCA, Gaussian kernel of median width, by kernelsieve and by everything else that we could
-install. `make peers` runs the race again in an environment of its own, and writes this page; every number is in
-`benchmarks/PEERS.json`. {run["cores"]} cores, Python {run["python"]},
+install. `make peers` runs the race again in an environment of its own, writes this page, and says how far the new
+ratios are from the old ones; every number is in `benchmarks/PEERS.json`. {run["cores"]} cores, Python {run["python"]},
 kernelsieve {run["kernelsieve"]}, {versions}; {minutes:.0f} minutes.
 
 Times are processor seconds on one thread, the best of three turns. Shares are held-out captured variance over that of

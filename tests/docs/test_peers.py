@@ -77,6 +77,27 @@ def test_a_comparison_of_two_runs_names_the_largest_change_of_every_measure(peer
     )
 
 
+def test_a_table_that_is_run_again_is_compared_with_its_results_that_were_kept(peers, monkeypatch, tmp_path, capsys):
+    def results(table, theirs):
+        ours = {"data": table, "peer": "kernelsieve", "points": 50, "fit": 2.0, "share": 0.99}
+        return [ours, {"data": table, "peer": "k-means", "points": 50, "fit": theirs, "share": 0.98}]
+
+    kept = {"data": [{"name": "cancer"}, {"name": "digits"}], "beside": [], "skipped": {}, "text": []}
+    path = tmp_path / "PEERS.json"
+    path.write_text(json.dumps({**kept, "cells": results("cancer", 1.0) + results("digits", 1.0)}))
+    monkeypatch.setattr(peers, "RESULTS", path)
+    monkeypatch.setattr(peers, "installed", lambda contestants: ([], {}))
+    found = {"data": [{"name": "digits"}], "cells": results("digits", 1.5), "beside": []}
+    monkeypatch.setattr(peers, "run_table", lambda name, ready: found)
+    monkeypatch.setattr(peers.peers_page, "write", lambda results: None)
+    monkeypatch.setattr("sys.argv", ["peers", "--only", "digits"])
+    peers.main()
+    said = capsys.readouterr().out
+    assert "fit: 1 ratios, median change 50.0%" in said
+    assert "share: 2 cells, 0 by over 0.001" in said
+    assert len(json.loads(path.read_text())["cells"]) == 4
+
+
 def test_every_line_of_a_picture_is_in_its_legend():
     """A contestant that takes part in the first table only is named, too."""
     import matplotlib.pyplot as plt
