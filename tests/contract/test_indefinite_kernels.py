@@ -20,6 +20,7 @@ from kernelsieve import (
     RobustSparseKernelPCA,
     SparseKernelPCA,
 )
+from kernelsieve.kernels import Levenshtein
 
 POSITIVE_PART_ONLY = (
     KernelFeatureAnalysis,
@@ -118,3 +119,20 @@ def test_points_beside_which_rows_are_not_positive_do_not_count_as_better_than_e
         truth = exact_kernel_pca(sigmoid_kernel(rows, gamma=model.gamma_, coef0=1), 2)[0] / len(rows)
         agreement = 1 - np.abs(model.explained_variance_ - truth).sum() / truth.sum()
         assert model.captured_ratio_ == pytest.approx(max(agreement, 0), abs=1e-6)
+
+
+def test_targeted_rows_of_an_indefinite_kernel_are_chosen_to_the_last():
+    """Its residuals become negative before there are enough rows; the others were drawn at random."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("acgt"), rng.integers(4, 16))) for _ in range(600)]
+    column = np.array(words, dtype=object)[:, None]
+    gram = Levenshtein(8.0)(column, column)
+    centred = gram - gram.mean(axis=0) - gram.mean(axis=0)[:, None] + gram.mean()
+    exact = np.linalg.eigvalsh(centred)[-4:].sum() / len(words)
+    options = {"n_support": 80, "kernel": Levenshtein(8.0), "max_evaluations": None}
+    targeted, random = (
+        SparseKernelPCA(4, selection=rule, random_state=0, **options).fit(words) for rule in ("targeted", "uniform")
+    )
+    assert len(targeted.selection_report_["unexplained"]) == 80
+    missed = [1 - model.explained_variance_.sum() / exact for model in (targeted, random)]
+    assert missed[0] < 0.6 * missed[1], missed

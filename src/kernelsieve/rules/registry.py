@@ -13,11 +13,11 @@ import scipy.sparse
 from ..arrays import as_float64, like
 from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
+from ..solvers.greedy import Residual, Rule, StoredGram, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, gram_of_sample, select_rows
 from .distances import Combine, as_rows_in, kmeans_centers, spread_rows
 from .residual import LargestGain, SampledGain, draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
-from .targeted import targeted_choice
+from .targeted import positive_part, targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # the published ridge of improved KPCA
@@ -34,10 +34,17 @@ def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selecti
 
 
 def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swaps: int = 0) -> Selection:
-    """Rows that best explain the targets, argmax |T_i|^2 / R_ii each, followed by up to `n_swaps` swaps."""
-    count = min(n_support, sample.size)
+    """Rows that best explain the targets, argmax |T_i|^2 / R_ii each, followed by up to `n_swaps` swaps.
+
+    Under an indefinite kernel residuals may become negative, which ends the choice early.  If the whole gram is known,
+    rows are then chosen by its positive part.
+    """
+    count, column = min(n_support, sample.size), sample.column
     state = targeted_choice(gram_of_sample(sample), sample.all_targets, count, sample.indefiniteness)
-    swapped = swap(state, sample.column, n_swaps) if n_swaps else 0
+    if len(state.chosen) < count and sample.indefiniteness and sample.n_evaluation == sample.size:
+        gram = StoredGram(positive_part(sample.evaluation.gram_on_host), sample.n_threads)
+        state, column = targeted_choice(gram, sample.all_targets, count), gram.column
+    swapped = swap(state, column, n_swaps) if n_swaps else 0
     return _selected(state, n_support, sample, rng, nested=not swapped, swaps=swapped)
 
 
