@@ -39,7 +39,7 @@ from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .kinds import check_like, object_rows
 from .rows import ArrayRows, Rows
 from .sources import SPARSE_CHUNKS, Stream, Watch, is_dask, stream_of
-from .streams import StreamRows, same_columns
+from .streams import MOST_AHEAD, StreamRows, same_columns
 
 # Blocks are transformed at the same time up to this size of rows and values, and read ahead up to this size of rows:
 # enough for many threads.
@@ -268,7 +268,7 @@ def _blocks_at_hand(
     last time, so that little more is read than is asked for.  Blocks on a device are returned one by one.
     """
     found: list[tuple[int, Array]] = []
-    n_bytes, most = 0, len(rows.stream.parts or [1])
+    n_bytes, most = 0, min(MOST_AHEAD, len(rows.stream.parts or [1]))
     try:
         for start, block in blocks:
             found.append((start, block))
@@ -276,7 +276,7 @@ def _blocks_at_hand(
             full = one_by_one or is_foreign(block) or n_bytes >= TOGETHER_BYTES or len(found) >= most
             if full or not rows.at_hand():
                 yield found
-                found, n_bytes, most = [], 0, 2 * len(found)
+                found, n_bytes, most = [], 0, min(MOST_AHEAD, 2 * len(found))
     except Exception:
         if found:
             yield found

@@ -40,6 +40,7 @@ from .sampling import SampledRows, SkipSample, projection_of_columns, sample_row
 from .sources import Advance, Stream
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # fractional parts of its multiples are all different and spread evenly over (0, 1)
+MOST_AHEAD = 256  # blocks are read this far ahead at most: very small ones take more memory than their rows
 JOINED_BYTES = 2**26  # smaller blocks on a device are joined, because a kernel launch would take as long as the work
 
 Through = Callable[[Iterable[tuple[int, Array]], int, int], Iterable[tuple[int, Array]]]
@@ -435,8 +436,8 @@ def _read_ahead(
 ) -> Generator[tuple[BlockKind, Array], None, None]:
     """The blocks unchanged; a thread reads each block while the one before is processed.
 
-    It puts into `found` the blocks, possibly an error, and finally _LAST.  As long as the blocks that are read ahead
-    have fewer than `far` bytes together, it reads one block further ahead with each block that is taken.
+    It puts into `found` the blocks, possibly an error, and finally _LAST.  With each block that is taken, it reads one
+    block further ahead, as long as these are fewer than MOST_AHEAD and have fewer than `far` bytes.
 
     A device works asynchronously.  So if blocks are on a device, the next one is requested only when the work on the
     one before has been queued, and may then overwrite its memory.
@@ -466,7 +467,8 @@ def _read_ahead(
             waits = is_foreign(block[1])
             if not waits:
                 wanted.put(None)
-                if n_ahead * block[1].shape[0] * block[1].shape[1] * itemsize(block[1]) < far:
+                n_bytes = n_ahead * block[1].shape[0] * block[1].shape[1] * itemsize(block[1])
+                if n_ahead < MOST_AHEAD and n_bytes < far:
                     n_ahead += 1
                     wanted.put(None)
             yield block
