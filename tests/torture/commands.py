@@ -46,9 +46,10 @@ def _attempt(rng: np.random.Generator, folder: str, model: str) -> Outcome:
     from kernelsieve.cli.commands import app
 
     path, n_rows, words = _table(rng, folder)
+    bare = "bare" in words
     with open(path, "rb") as file:
         before = file.read()
-    arguments, output = _command(rng, path, folder, model)
+    arguments, output = _command(rng, path, folder, model, bare)
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     shown = f"[{' '.join(arguments).replace(folder, '.').replace(os.path.dirname(model), '.')}; {words}]"
     with open(path, "rb") as file:
@@ -60,7 +61,10 @@ def _attempt(rng: np.random.Generator, folder: str, model: str) -> Outcome:
         return Outcome(FAULT, f"{result.output.strip().splitlines()[-1][:200]} {shown}")
     if UNPRINTABLE.search(result.output.replace("\x1b[", "")):
         return Outcome(FAULT, f"control characters on the screen {shown}")
-    return _judged(result.exit_code, result.output, output, n_rows, folder, shown)
+    reading = "--no-header" in arguments if bare else "--no-header" not in arguments
+    if arguments[0] == "transform" and n_rows is not None and reading and result.exit_code:
+        return Outcome(FAULT, f"exit code {result.exit_code} for a whole table {shown}")
+    return _judged(result.exit_code, result.output, output, n_rows if reading else None, folder, shown)
 
 
 def _judged(code: int, printed: str, output: str | None, n_rows: int | None, folder: str, shown: str) -> Outcome:
@@ -90,7 +94,7 @@ def _rows_in(path: str) -> int:
     return pl.read_parquet(path).height if path.endswith(".parquet") else pl.read_csv(path).height
 
 
-def _command(rng: np.random.Generator, path: str, folder: str, model: str) -> tuple[list[str], str | None]:
+def _command(rng: np.random.Generator, path: str, folder: str, model: str, bare: bool) -> tuple[list[str], str | None]:
     output = os.path.join(folder, "out" + choose(rng, [".csv", ".parquet", ".npy"]))
     fitted = os.path.join(folder, "model.ks")
     extra = choose(
@@ -98,6 +102,8 @@ def _command(rng: np.random.Generator, path: str, folder: str, model: str) -> tu
         [[], ["--batch-size", "7"], ["--no-header"], ["--columns", "a,a"], ["--exclude", "a"], ["--columns", "a,b"]],
         [0.5, 0.2, 0.1, 0.06, 0.07, 0.07],
     )
+    if bare and rng.random() < 0.7:
+        extra = ["--no-header", *choose(rng, [[], ["--batch-size", "7"]])]
     match choose(rng, ["fit", "transform", "info", "compare"], [0.5, 0.35, 0.1, 0.05]):
         case "fit":
             return ["fit", path, "-o", fitted, "-c", "2", *extra], fitted
@@ -112,20 +118,28 @@ def _command(rng: np.random.Generator, path: str, folder: str, model: str) -> tu
 def _table(rng: np.random.Generator, folder: str) -> tuple[str, int | None, str]:
     """A file, the number of its rows where that is certain, and what it is."""
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     n = int(choose(rng, [1, 5, 40, 200]))
     frame = pd.DataFrame(rows_of(n, 4, int(rng.integers(100))), columns=list("abcd"))
     kind = choose(rng, [".csv", ".tsv", ".parquet", ".npy", ".csv.gz"], [0.6, 0.1, 0.15, 0.1, 0.05])
     path = os.path.join(folder, "data" + kind)
+    bare, whole = kind in (".csv", ".tsv", ".csv.gz") and rng.random() < 0.15, n
     if kind == ".parquet":
-        frame.to_parquet(path)
+        names = choose(rng, [list("abcd"), ["a", "", "a", "d"], ["", "", "", ""]], [0.7, 0.2, 0.1])
+        if names != list("abcd"):
+            kind, whole = f"{kind} with columns {names}", None
+        columns = [pa.array(column) for column in frame.to_numpy().T]
+        pq.write_table(pa.table(columns, names=names), path, row_group_size=int(rng.integers(1, 60)))
     elif kind == ".npy":
         np.save(path, frame.to_numpy())
     else:
-        frame.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
+        frame.to_csv(path, index=False, header=not bare, sep="\t" if kind == ".tsv" else ",")
+        kind = f"bare {kind}" if bare else kind
     if rng.random() < 0.25:
-        return path, n, f"{kind} of {n} rows"
-    damage = _damage_text if kind in (".csv", ".tsv") and rng.random() < 0.8 else _damage_bytes
+        return path, whole, f"{kind} of {n} rows"
+    damage = _damage_text if path.endswith((".csv", ".tsv")) and rng.random() < 0.8 else _damage_bytes
     with open(path, "rb") as file:
         data, words = damage(rng, file.read())
     with open(path, "wb") as file:

@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -84,6 +85,12 @@ def attempt(rng: np.random.Generator) -> Outcome:
 def _drawn(rng: np.random.Generator) -> tuple[Given, Any]:
     """Rows and an estimator; a user's function of two rows, called n^2 times a gram, gets no more than are quick."""
     given, model = random_input(rng), random_estimator(rng)
+    if (
+        isinstance(given.X, list)
+        and isinstance(getattr(model, "kernel", None), ObjectKernel)
+        and given.dense is not None
+    ):
+        given = replace(given, X=given.dense)  # a list is one of objects, each block a single one
     many = given.dense is not None and len(given.dense) > MANY_PAIRS
     if many and getattr(model, "kernel", None) is pair_kernel:
         model.set_params(kernel=block_kernel)

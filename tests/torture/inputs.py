@@ -179,8 +179,11 @@ def contained(rng: np.random.Generator, rows: np.ndarray) -> tuple[Any, np.ndarr
             X = lambda: iter(parts)  # noqa: E731
         case "tensor":
             import torch
+            from stand_in import on_device
 
             X = torch.as_tensor(rows.copy())
+            if rng.random() < 0.5:
+                X, name = on_device(X), "tensor as on a device"
         case "dask":
             import dask.array as da
 

@@ -138,7 +138,7 @@ def not_finite(model: Any) -> Iterator[str]:
         value = getattr(model, name)
         if scipy.sparse.issparse(value):
             value = value.data
-        elif type(value).__module__.startswith("torch"):
+        elif hasattr(value, "detach"):
             value = value.cpu().numpy()
         if isinstance(value, float | np.floating | np.ndarray):
             numbers = np.asarray(value)
@@ -344,6 +344,6 @@ def complaints_of_fit(
 
 def to_numpy(values: Any) -> np.ndarray:
     """Numbers of any array library in numpy."""
-    if type(values).__module__.startswith("torch"):
+    if hasattr(values, "detach"):
         return values.detach().cpu().numpy()
     return np.asarray(values)

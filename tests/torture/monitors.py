@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .invariants import not_finite
+from .invariants import not_finite, to_numpy
 from .models import answer_of
 from .rounding import SAFETY, gaussian_rounding
 
@@ -47,11 +47,11 @@ def spe_rounding(model: Any, dense: np.ndarray, *, single: bool) -> float:
         (kappa + sqrt(m)) u (1 + 2 |c|_1 + |c|_1^2 + 2 sum_k max |z_k| |A_k|_1)
     """
     detector = model._detector
-    expansion, rows = detector.expansion.orthonormal, detector.inputs(dense)
-    points, coef = np.asarray(expansion.points, dtype=np.float64), np.asarray(expansion.coef)
+    expansion, rows = detector.expansion.orthonormal, to_numpy(detector.inputs(dense))
+    points, coef = to_numpy(expansion.points).astype(np.float64), to_numpy(expansion.coef)
     kappa = gaussian_rounding(float(expansion.kernel.gamma), rows, points, single=single)
-    mean = 0.0 if expansion.mean_coef is None else float(np.abs(expansion.mean_coef).sum())
-    scores = np.abs(np.asarray(expansion.transform(rows))).max(axis=0)
+    mean = 0.0 if expansion.mean_coef is None else float(np.abs(to_numpy(expansion.mean_coef)).sum())
+    scores = np.abs(to_numpy(expansion.transform(rows))).max(axis=0)
     size = (1 + mean) ** 2 + 2 * float(scores @ np.abs(coef).sum(axis=0))
     unit = float(np.finfo(np.float32 if single else np.float64).eps)
     return SAFETY * unit * (kappa + float(np.sqrt(len(points)))) * size

@@ -37,7 +37,7 @@ negative eigenvalue where that is larger.  The largest of K_DD is at most that o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ import kernelsieve
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.kernels import Kernel
 from kernelsieve.kernels.objects import ObjectKernel
+from kernelsieve.kernels.views import Stretched
 from kernelsieve.numerics import DEPENDENT
 from kernelsieve.rows.kinds import object_rows
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
@@ -219,8 +220,9 @@ def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: b
         return np.ones((1, len(points))), gaussian_rounding(float(model.gamma_), rows, points, near, single=single)
     if isinstance(kernel, Kernel):  # |k(x, s)|^2 <= k(x, x) k(s, s); an indefinite kernel's values are at most one
         kernel = model.expansion_.kernel
+        kappa = root * LARGEST_EXPONENT + _of_scaled_columns(kernel, rows)
         own, others = (np.abs(_host(kernel.diagonal(_as_taken(kernel, some)))) for some in (rows, points))
-        return np.maximum(np.sqrt(own)[:, None] * np.sqrt(others), 1.0), root * LARGEST_EXPONENT
+        return np.maximum(np.sqrt(own)[:, None] * np.sqrt(others), 1.0), kappa
     if kernel == "laplacian" or callable(kernel):  # by differences, the campaign's own callables too
         return np.ones((1, len(points))), root * LARGEST_EXPONENT
     if kernel == "cosine":
@@ -234,10 +236,25 @@ def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: b
     return np.ones((1, len(points))), root * (1 + float(inside.max(initial=0.0)))  # sigmoid: its slope is at most one
 
 
+def _of_scaled_columns(kernel: Kernel, rows: np.ndarray) -> float:
+    """What columns that are multiplied by factors f add to kappa: each number is rounded once more, by u |f x|.
+
+    A function of gamma |d|^2, or of gamma |d|_1, of differences d moves by at most sqrt(gamma) |f x|, or by gamma
+    |f x|_1, times u.
+    """
+    parts = [value for field in fields(kernel) if isinstance(value := getattr(kernel, field.name), Kernel)]
+    most = sum(_of_scaled_columns(part, rows) for part in parts)
+    if isinstance(kernel, Stretched):
+        gamma, scaled = float(kernel.kernel.gamma), rows * np.array(kernel.column_factors)
+        by_norm = np.sqrt(gamma) * np.linalg.norm(scaled, axis=1) + gamma * np.abs(scaled).sum(axis=1)
+        most += float(by_norm.max())
+    return most
+
+
 def _host(values: Any) -> np.ndarray:
     if scipy.sparse.issparse(values):
         return np.asarray(values.toarray())
-    if type(values).__module__.startswith("torch"):
+    if hasattr(values, "detach"):
         return np.asarray(values.detach().cpu().numpy())
     values = np.asarray(values)
     return np.stack(list(values.ravel())) if values.dtype == object else values  # each point an object, itself an array
