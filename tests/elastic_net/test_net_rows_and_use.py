@@ -199,3 +199,10 @@ def test_components_that_repeat_each_other_count_once(cloud, new_rows):
     assert model.expansion_.orthonormal is model.expansion_.orthonormal.orthonormal
     refitted = ElasticNetKernelPCA(2, refit=True, **RBF).fit(cloud).expansion_
     assert refitted.orthonormal is refitted
+
+
+def test_refitted_components_are_the_same_in_a_tiny_unit(cloud):
+    """Whether a direction has variance is asked of its share of the largest, not of its size."""
+    in_units = [ElasticNetKernelPCA(2, kernel="linear", n_nonzero=6, refit=True).fit(cloud * s) for s in (1.0, 1e-12)]
+    expected, found = (model.explained_variance_ for model in in_units)
+    np.testing.assert_allclose(found, expected * 1e-24, rtol=1e-6)

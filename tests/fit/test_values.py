@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.values import KernelValues, RememberedKernel, keys_of, rectangles
-from kernelsieve.kernels import bind_callable
+from kernelsieve.kernels import bind_callable, gram_by_number
+from kernelsieve.rows.kinds import object_rows
 
 
 class Recorded:
@@ -159,3 +160,11 @@ def test_values_of_rows_with_themselves_that_a_block_held_are_not_asked_for_agai
     kernel.pairs.clear()
     np.testing.assert_allclose(values.diagonal(table[:80]), 1.0)
     assert {pair for pair in kernel.pairs if pair[0] == pair[1]} == {(i, i) for i in range(50, 80)}
+
+
+@pytest.mark.parametrize("definite", [True, False, None])
+def test_what_is_known_of_a_kernels_definiteness_is_remembered(table, definite):
+    gram = np.exp(-0.1 * ((table[:, None] - table) ** 2).sum(-1))
+    kernel = gram_by_number(gram, definite=definite)
+    rows = object_rows(range(len(table)))
+    assert RememberedKernel(kernel, KernelValues(kernel, rows)).definite is definite

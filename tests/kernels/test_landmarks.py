@@ -91,3 +91,11 @@ def test_landmarks_twice_count_once_in_any_unit(unit):
     kernel = landmarks(twice)
     assert kernel.whitening.shape == (len(twice), rank)
     np.testing.assert_allclose(kernel.whitening.T @ twice @ kernel.whitening, np.eye(rank), atol=1e-5)
+
+
+def test_a_gram_in_single_precision_may_be_off_by_its_rounding():
+    single, off = GRAM.astype(np.float32), GRAM.copy()
+    single[0, 1], off[0, 1] = single[0, 1] + 2e-5, off[0, 1] + 2e-5
+    np.testing.assert_allclose(landmarks(single)(VALUES, GRAM), VALUES, atol=1e-3)
+    with pytest.raises(ValueError, match="not symmetric"):
+        landmarks(off)

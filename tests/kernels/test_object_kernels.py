@@ -91,6 +91,7 @@ def test_global_alignment_sums_over_all_alignments():
 
     np.testing.assert_allclose(values(GlobalAlignment(0.8), series), normalised(alignments, series), atol=1e-12)
     assert np.linalg.eigvalsh(values(GlobalAlignment(0.8), series)).min() > 0
+    assert GlobalAlignment(0.8).definite
 
 
 def test_fingerprints_share_bits_and_empty_ones_are_alike():

@@ -247,6 +247,13 @@ def test_few_sizes_are_tried_and_few_points_too_many_taken(exponent, needed):
     assert sum(sizes) <= 5 * found
 
 
+@pytest.mark.parametrize("needed", [3, 4, 5, 6])
+def test_of_few_points_no_size_is_tried_twice_and_the_fewest_are_found(needed):
+    sizes, found = tried(lambda m: 0.001 if m >= needed else 0.02, costly=False, least=2, first=10)
+    assert found == needed
+    assert len(set(sizes)) == len(sizes)
+
+
 def test_chance_between_two_sizes_is_no_sign_that_no_few_points_will_do():
     shares = {18: 0.0104, 21: 0.0112, 19: 0.0111, 20: 0.0111}
     sizes, found = tried(lambda m: shares.get(m, 0.01 * (24 / m) ** 1.5))

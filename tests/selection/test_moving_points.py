@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from oracles import captured_by, exact_kernel_pca, gram_of, value_and_gradient
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
@@ -195,10 +196,11 @@ def test_a_krylov_space_that_is_exhausted_counts_no_variance_twice(rank, dtype):
         assert found.captured == pytest.approx(truth, rel=1e-4)
 
 
-def test_a_flat_spectrum_is_followed_to_its_end():
+@pytest.mark.parametrize("unit", [1.0, 1e8])
+def test_a_flat_spectrum_is_followed_to_its_end(unit):
     """Every row nearly like no other: the sum of the top eigenvalues grows slowly, block by block."""
     X = np.random.default_rng(82).standard_normal((773, 4)) * 10
-    gram = gram_of("rbf", X, gamma=0.125)
+    gram = unit * gram_of("rbf", X, gamma=0.125)
     truth = exact_kernel_pca(gram, 5)[0].sum() / len(X)
     assert exact_components(gram, 5, center=True).captured == pytest.approx(truth, rel=1e-4)
 
@@ -331,3 +333,12 @@ def test_greedy_rules_leave_no_component_without_variance_where_others_find_all(
     model = SparseKernelPCA(30, n_support=32, selection=rule, gamma=f"{factor} median", random_state=0).fit(X)
     assert model.explained_variance_.shape == (30,)
     assert np.all(model.explained_variance_ > 0)
+
+
+@pytest.mark.parametrize("max_iter", [10, 40])
+def test_all_steps_together_are_no_more_than_were_asked_for(max_iter):
+    """Steps in the race, on part of the rows and on all of them; with tol=0 none of them ends early."""
+    rows = np.random.default_rng(0).standard_normal((1500, 6))
+    model = SparseKernelPCA(4, n_support=15, max_iter=max_iter, tol=0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"max_iter={max_iter}"):
+        assert model.fit(rows).n_iter_ == max_iter
