@@ -136,3 +136,35 @@ def test_numbered_and_blank_names_are_names(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             kernelsieve.read_table(tmp_path / "named.csv")
+
+
+def test_following_reads_a_file_as_all_commands_do(tmp_path):
+    """Decimal commas, gaps and dates; the rows that come later are read like the first."""
+    lines = [
+        "1,5;?;2024-03-05;x",
+        *(f"{k % 17},{k % 7};{k * 37 % 101},25;2024-03-{k % 28 + 1:02d};x" for k in range(99)),
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    options = ["--no-header", "--names", "a,b,day,c", "-x", "c", "-s", "8", "-o", tmp_path / "m.ks"]
+    done = run("fit", tmp_path / "log.csv", "--follow", "--idle", "0.1", "--every", "40", *options)
+    assert done.exit_code == 0, done.output
+    followed = kernelsieve.load(tmp_path / "m.ks")
+    assert followed[0].feature_names_in_.tolist() == ["a", "b", "day"]
+    assert followed[0].kinds_.tolist() == ["number", "number", "date"]
+    assert followed[0].n_missing_.tolist() == [0, 1, 0]
+    frame = kernelsieve.read_table(tmp_path / "log.csv", header=False, names=["a", "b", "day", "c"], exclude=["c"])
+    scores = followed.transform(frame)
+    assert scores.shape == (100, 2)
+    np.testing.assert_allclose(scores.mean(axis=0), 0, atol=1e-12)  # all rows were counted, as they are read here
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [("1;2", "row 1 has 2 cells"), ("x;2", "column 'a' holds values of another kind")]
+)
+def test_following_names_what_does_not_fit(line, told, tmp_path):
+    lines = ["a;b;c", *(f"{k};{k * 7 % 5};{k * 3 % 7}" for k in range(20)), line if line == "1;2" else f"{line};3"]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    options = ["--follow", "--idle", "0.1", "--every", "20", "-s", "5", "-o", tmp_path / "m.ks"]
+    done = run("fit", tmp_path / "log.csv", *options)
+    assert done.exit_code == 1
+    assert "after its first 20 rows: " + told in " ".join(done.output.split())

@@ -20,20 +20,21 @@ import typer
 from rich.console import Console
 
 from ..errors import TableError, TooManyComponents
-from ..tables.files import Table, columns_named, numbers_of
+from ..tables.csv import CsvError, rows_like
+from ..tables.files import Table, columns_named, numbers_of, open_table
 from . import options, plain_errors
 from .describe import as_data, describe
 from .inputs import TRANSFORMED_ROWS, counted, naming_file, read_input, row_progress
 from .messages import clean, duration
-from .options import READS_BLOCKS, Request, given_options, make_estimator, request_of
+from .options import READS_BLOCKS, Request, given_options, make_estimator, names_of, request_of
 from .outputs import STDOUT, check_output, save_model
 
 if TYPE_CHECKING:
     from ..search.auto_width import TriedGamma
 
 
-import io
 import sys
+import tempfile
 import time
 
 from .inputs import STDIN
@@ -79,7 +80,8 @@ def fit(
     request = request_of(asked, given_options(context))
     check_output(output, [data], kind="model", force=force)
     if follow:
-        follow_table(request, data, output, Following(every, idle, half_life, not asked.no_header))
+        how = Following(every, idle, half_life, not asked.no_header, names_of(asked.names), names_of(asked.na))
+        follow_table(request, data, output, how)
         return
     table = read_input(data, asked, whole=asked.kernel == "precomputed")
     fitted = fit_table(request, table)
@@ -287,6 +289,8 @@ class Following:
     idle: float | None = None  # a file is taken to have ended after this many seconds without a new row; None: never
     half_life: float | None = None
     header: bool = True
+    names: Sequence[str] = ()
+    na: Sequence[str] = ()
 
 
 def follow_table(request: Request, data: Path, output: Path, how: Following) -> int:
@@ -304,7 +308,7 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     estimator = make_estimator(request.method, request.options, request.given).set_params(half_life=how.half_life)
     encoder: Any = None
     n_rows = 0
-    for frame in _frames(_lines(data, how), how, request):
+    for frame in _frames(_lines(data, how), how, request, data):
         if encoder is None:
             encoder = _encoder(request, frame.columns).fit(frame)
         estimator.partial_fit(encoder._transform(frame, n_rows))
@@ -364,38 +368,38 @@ def _growing(path: Path, idle: float | None) -> Iterator[str | None]:
             time.sleep(POLL_SECONDS)
 
 
-def _frames(lines: Iterator[str | None], how: Following, request: Request) -> Iterator[Any]:
-    """Tables of `every` rows, the last one perhaps shorter, with the columns asked for."""
-    import polars
+def _frames(lines: Iterator[str | None], how: Following, request: Request, data: Path) -> Iterator[Any]:
+    """Tables of `every` rows, the last one perhaps shorter, with the columns asked for; read as `read_table` does."""
+    called = Path("standard input") if data == STDIN else data
+    with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
+        path = Path(folder) / f"rows{'.tsv' if '.tsv' in data.suffixes else '.csv'}"
+        first: Any = None
+        n_rows = 0
+        for text in _texts(lines, how):
+            path.write_text(text, encoding="utf-8", newline="")
+            if first is None:
+                first = open_table(path, called=called, header=how.header, names=how.names, na=how.na, whole=True)
+                frame, columns = first.whole(), first.pick(request.columns, request.exclude)
+            else:
+                try:
+                    frame = rows_like(first.source, path)
+                except CsvError as error:
+                    raise TableError(f"{called}, after its first {n_rows:,} rows: {error}") from error
+            n_rows += len(frame)
+            yield frame.select(columns)
 
-    schema: Any = None
-    head, block = None if how.header else "", list[str]()
 
-    def frame() -> Any:
-        nonlocal schema
-        text = io.StringIO((head or "") + "".join(block))
-        try:
-            table = polars.read_csv(text, has_header=how.header, schema=schema, infer_schema_length=None)
-        except polars.exceptions.PolarsError as error:
-            raise TableError(
-                f"a row does not fit the columns of the first ones: {str(error).splitlines()[0]}"
-            ) from error
-        schema = table.schema
-        names = list(request.columns) or [name for name in table.columns if name not in request.exclude]
-        missing = [name for name in names if name not in table.columns]
-        if missing:
-            raise TableError(f"no column {missing[0]!r}: there are {', '.join(table.columns[:10])}")
-        return table.select(names)
-
+def _texts(lines: Iterator[str | None], how: Following) -> Iterator[str]:
+    """The text of `every` rows at a time, the first with the line of column names if there is one."""
+    block: list[str] = []
+    left = how.every + how.header
     for line in lines:
         if line is None or not line.strip():
             continue
-        if head is None:
-            head = line
-            continue
         block.append(line)
-        if len(block) >= how.every:
-            yield frame()
-            block = []
-    if block:
-        yield frame()
+        left -= 1
+        if left == 0:
+            yield "".join(block)
+            block, left = [], how.every
+    if left < how.every:
+        yield "".join(block)

@@ -118,6 +118,23 @@ def open_csv(path: Path, *, header: bool, names: Sequence[str] = (), na: Sequenc
     return file, None if first is None else _cast(first, types, dialect)
 
 
+def rows_like(file: CsvFile, path: Path) -> Any:
+    """The rows of another file, which has no header, read like those of `file`: with its names, dialect and types."""
+    import polars as pl
+
+    texts = [name for name, kind in file.types.items() if kind == pl.String]
+    frames = []
+    for frame in _parsed_blocks(path, file.dialect, file.names, False, texts):
+        types = _joined(file.types, _types(frame, file.dialect))
+        for name, kind in file.types.items():
+            if kind is None:  # the first rows had no value there, so its type is not known
+                frame, types = frame.with_columns(pl.lit(None, pl.Float64).alias(name)), types | {name: None}
+            elif kind != pl.String and types[name] == pl.String:
+                raise CsvError(f"column {name!r} holds values of another kind than in the first rows")
+        frames.append(_cast(frame, types, file.dialect))
+    return pl.concat(frames, how="vertical_relaxed")
+
+
 # --- bytes and records ---------------------------------------------------------------------------------------------
 
 
@@ -138,11 +155,15 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
 
 
 def _dialect(path: Path, na: Sequence[str]) -> Dialect:
-    """The separator (a tab for .tsv, else the most frequent one in the first line), and the decimal mark."""
+    """The separator (a tab for .tsv, else the most frequent one in the first line), and the decimal mark.
+
+    As many semicolons as commas, as in 1,5;2,5;a without a header, are separators between decimal commas.
+    """
     head = next(_chunks(path, HEAD_BYTES), b"")
     line = head.split(b"\n")[0]
     tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
-    separator = "\t" if tabs else max(SEPARATORS, key=lambda one: line.count(one.encode()))
+    count = {one: line.count(one.encode()) for one in SEPARATORS}
+    separator = "\t" if tabs else max(SEPARATORS, key=lambda one: (count[one], count[one] and one != ","))
     return Dialect(separator, separator != "," and _has_decimal_commas(head, separator), (*MISSING, *na))
 
 
