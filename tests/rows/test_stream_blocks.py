@@ -162,7 +162,7 @@ def test_reading_far_ahead_ends_with_the_transform(rows):
             read.append(number)
             yield rows[:50]
 
-    scores = model().fit(rows).transform(blocks)
+    scores = model(n_jobs=4).fit(rows).transform(blocks)
     for _ in range(20):
         next(scores)
     time.sleep(0.1)
@@ -183,7 +183,7 @@ def test_a_block_that_is_late_holds_up_no_scores(rows):
             assert asked.acquire(timeout=10)
             yield rows[start : start + 50]
 
-    scores = model().fit(rows).transform(one_at_a_time)
+    scores = model(n_jobs=4).fit(rows).transform(one_at_a_time)
     for _ in range(N // 50):
         asked.release()
         assert len(next(scores)) == 50

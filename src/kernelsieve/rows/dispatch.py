@@ -24,7 +24,7 @@ from ..arrays import FLOATS, Array, canonical, is_foreign, itemsize, namespace, 
 from ..errors import quoted
 from ..kernels import Kernel, ObjectKernel, kernel_of
 from ..kernels.objects import objects_of, shown
-from ..threads import effective_n_threads, one_blas_thread, ordered_map
+from ..threads import CACHE_BYTES, effective_n_threads, one_blas_thread, ordered_map
 from .checks import (
     NotFiniteError,
     ScaleError,
@@ -40,10 +40,6 @@ from .kinds import check_like, object_rows
 from .rows import ArrayRows, Rows
 from .sources import SPARSE_CHUNKS, Stream, Watch, is_dask, stream_of
 from .streams import MOST_AHEAD, StreamRows, same_columns
-
-# Blocks are transformed at the same time up to this size of rows and values, and read ahead up to this size of rows:
-# enough for many threads.
-TOGETHER_BYTES = 2**27
 
 
 @dataclass(frozen=True)
@@ -243,9 +239,10 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
             finite_rows(block, start)  # raises an error that also names the row
             raise
 
-    few = rules.device is not None or not stream.may_be_joined
-    with closing(rows.opened(far=0 if few else TOGETHER_BYTES)) as blocks:
-        for together in _blocks_at_hand(blocks, rows, width, one_by_one=few):
+    one_by_one = n_threads == 1 or rules.device is not None or not stream.may_be_joined
+    enough = 0 if one_by_one else n_threads * CACHE_BYTES  # work for all threads
+    with closing(rows.opened(far=enough)) as blocks:
+        for together in _blocks_at_hand(blocks, rows, width, enough):
             found: list[Array] = []
             problem: Exception | None = None
             try:
@@ -260,12 +257,13 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
 
 
 def _blocks_at_hand(
-    blocks: Iterator[tuple[int, Array]], rows: StreamRows, width: int, *, one_by_one: bool
+    blocks: Iterator[tuple[int, Array]], rows: StreamRows, width: int, enough: int
 ) -> Iterator[list[tuple[int, Array]]]:
     """Neighbouring blocks to be processed at the same time, because one small block would keep few threads busy.
 
-    Of blocks that are read, only those are taken together that need not be waited for, at most twice as many as the
-    last time, so that little more is read than is asked for.  Blocks on a device are returned one by one.
+    No more are added once their rows and values have `enough` bytes.  Of blocks that are read, only those are taken
+    together that need not be waited for, at most twice as many as the last time, so that little more is read than is
+    asked for.  Blocks on a device are returned one by one.
     """
     found: list[tuple[int, Array]] = []
     n_bytes, most = 0, min(MOST_AHEAD, len(rows.stream.parts or [1]))
@@ -273,7 +271,7 @@ def _blocks_at_hand(
         for start, block in blocks:
             found.append((start, block))
             n_bytes += int(block.shape[0]) * (int(block.shape[1]) + width) * itemsize(block)
-            full = one_by_one or is_foreign(block) or n_bytes >= TOGETHER_BYTES or len(found) >= most
+            full = is_foreign(block) or n_bytes >= enough or len(found) >= most
             if full or not rows.at_hand():
                 yield found
                 found, n_bytes, most = [], 0, min(MOST_AHEAD, 2 * len(found))
