@@ -14,8 +14,8 @@ PERCENT = re.compile(r"(?<=\d) (?=%)")
 def join(app: Sphinx, document: nodes.document) -> None:
     """Join them in all texts but code."""
     for text in list(document.findall(nodes.Text)):
-        kept = isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.raw | nodes.math | nodes.math_block)
-        if not kept and PERCENT.search(text):
+        code = isinstance(text.parent, nodes.FixedTextElement | nodes.literal | nodes.math)
+        if not code and PERCENT.search(text):
             text.parent.replace(text, nodes.Text(PERCENT.sub("\u00a0", text)))
 
 
