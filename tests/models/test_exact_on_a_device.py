@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.decomposition import KernelPCA as Theirs
+from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelsieve import KernelPCA, kernels, load
+from kernelsieve import KernelPCA, SparseKernelPCA, kernels, load
 from kernelsieve.models import sklearn_kernel_pca
 from kernelsieve.spectrum.top import settled_pairs
 
@@ -93,3 +94,20 @@ def test_a_gap_on_the_device(rows):
     bad[7, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         KernelPCA(2, kernel="rbf").fit(on_device(bad))
+
+
+def host(values):
+    return values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+
+
+@pytest.mark.parametrize("estimator", [KernelPCA, SparseKernelPCA])
+@pytest.mark.parametrize("function", [rbf_kernel, lambda x, y: float(np.exp(-np.sum((x - y) ** 2)))])
+def test_a_function_that_was_fitted_on_the_host_is_given_rows_of_the_host(function, estimator, rows):
+    """KernelPCA computes the gram of a function there, wherever the rows are; new rows on a device broke it."""
+    few = rows[:40]
+    model = estimator(2, kernel=function).fit(on_device(few) if estimator is KernelPCA else few)
+    scores = model.transform(on_device(rows[40:60]))
+    assert isinstance(scores, torch.Tensor)
+    np.testing.assert_allclose(host(scores), model.transform(rows[40:60]), atol=1e-12)
+    own = model.reconstruction_error(on_device(rows[40:60]))
+    np.testing.assert_allclose(host(own), model.reconstruction_error(rows[40:60]), atol=1e-12)

@@ -271,7 +271,7 @@ class Sample:
         seen = self.evaluation
         if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
             return self
-        length = float(np.abs(np.diagonal(seen.gram)).mean())
+        length = float(np.abs(np.diagonal(seen.gram)).mean(dtype=np.float64))
         return self.in_float64 if seen.exact.captured < FLOAT32_SEES * length else self
 
     @property

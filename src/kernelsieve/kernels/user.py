@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
+from ..arrays import Array, is_foreign, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, check_real, dense
 from .objects import ObjectKernel, shown
 from .products import Linear
@@ -99,6 +99,7 @@ class CallableKernel(Kernel):
     not_exported = "a callable kernel is code"
 
     by_autograd: bool = False  # the function is written with torch, which computes its derivative
+    on_host: bool = False  # the function was first called with rows on the host, and so it always is
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "differentiable", self.by_autograd)
@@ -128,13 +129,20 @@ class CallableKernel(Kernel):
         squares = [rows[i : i + 16, :] for i in range(0, rows.shape[0], 16)]
         return namespace(rows).concat([of_square(square) for square in squares], axis=0)
 
+    def _given(self, rows: Array) -> Array:
+        """The rows as the function is called with them."""
+        return to_numpy(rows) if self.on_host and is_foreign(rows) else rows
+
     def bind(self, points: Array) -> CrossGram:
+        given_points = self._given(points)
+
         def cross_gram(rows: Array) -> Array:
             shape = (rows.shape[0], points.shape[0])
+            given = given_points if rows is points else self._given(rows)
             if self.vectorized:
-                block = self.function(rows, points, **self.keywords)
+                block = self.function(given, given_points, **self.keywords)
             else:
-                block = self._pairs(rows, points)
+                block = self._pairs(given, given_points)
             return _checked_block(block, shape, rows, points)
 
         return cross_gram
@@ -160,9 +168,9 @@ class CallableKernel(Kernel):
 
     def diagonal(self, rows: Array) -> Array:
         if not self.vectorized:
-            values = np.asarray([float(self.function(x, x, **self.keywords)) for x in each_row(rows)])
+            values = np.asarray([float(self.function(x, x, **self.keywords)) for x in each_row(self._given(rows))])
         elif self.has_own_diagonal:
-            values = np.asarray(self.function.diag(rows))  # type: ignore[attr-defined]
+            values = np.asarray(self.function.diag(self._given(rows)))  # type: ignore[attr-defined]
         else:
             squares = (rows[i : i + self.square] for i in range(0, rows.shape[0], self.square))
             values = np.concatenate([np.diagonal(to_numpy(self(square, square))) for square in squares])
@@ -228,7 +236,8 @@ def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | No
     keywords = dict(keywords or {})
     few = rows[np.arange(5) % rows.shape[0]]
     found = _told_apart(function, keywords, few)
-    return replace(found, by_autograd=found.vectorized and _has_torch_gradient(function, few, keywords))
+    by_autograd = found.vectorized and _has_torch_gradient(function, few, keywords)
+    return replace(found, by_autograd=by_autograd, on_host=not is_foreign(rows))
 
 
 def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Array) -> CallableKernel:
