@@ -17,7 +17,8 @@ projection sum_i c_i phi(s_i) likewise, which is taken off k(x, x) where a share
 
 A variance v'C v in the coordinates of the span is wrong by what C is, a sum over
 n rows in m coordinates: sqrt(max(n, m)) u |C|, and |C| is the largest variance.  Of components that are not the best
-in the span, nor of unit length, |C| is no more than max k(x, x), and the error is that times |v|^2.
+in the span, nor of unit length, |C| is no more than max k(x, x), and the error is that times |v|^2.  Values of
+stationary kernels are summed up and whitened last (fit/moments.py): sums are wrong by m u, variances by m u |A_k|^2.
 
 Beside rounding, a fit leaves out on purpose what it takes for rounding.  The variance that it reports is that of
 z - g, where g_k(x) = <phi(x), Q v_k> and Q projects on what was left out of the span of its points D, with the gram
@@ -79,7 +80,7 @@ class Rounding:
     relative: float  # of a variance, as a share of the largest
     length: float = 0.0  # of a component's squared length
     mean: float = 0.0  # of the mean's squared length
-    covariance: float = 0.0  # of the variance along a component that is not the best in the span
+    covariance: float | np.ndarray = 0.0  # (M,), of the variance along a component
 
     def variance(self, variances: np.ndarray) -> np.ndarray:
         """(M,), of the variance of scores whose variances these are: once in the fit, once in transform."""
@@ -134,8 +135,13 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         _left_out(model, rows, points, largest, single),
         summed,
         *lengths,
-        covariance=summed * largest * longest if published else 0.0,
+        covariance=summed * largest * longest if published else _whitened_last(expansion.kernel, coef),
     )
+
+
+def _whitened_last(kernel: Kernel, coef: np.ndarray) -> np.ndarray:
+    """(M,), of a variance whose sums are of kernel values no larger than one."""
+    return float(kernel.stationary) * SAFETY * len(coef) * float(np.finfo(np.float64).eps) * _norms(coef) ** 2
 
 
 def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, single: bool) -> np.ndarray:
