@@ -158,6 +158,13 @@ def test_short_rows_have_directions_too(dtype, rows):
     np.testing.assert_allclose(shares, here.explained_variance_, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_values_whose_sum_float32_does_not_hold_are_refused_in_words_alone():
+    X = np.random.default_rng(0).uniform(0.65e6, 1.3e6, (80, 3)).astype(np.float32)
+    with pytest.raises(ValueError, match=r"infinity \(or nearly so\) on these rows"):
+        ks.SparseKernelPCA(2, n_support=10, kernel="poly", gamma=1.0, random_state=0).fit(X)
+
+
 def test_scores_whose_squares_float32_does_not_hold_can_be_scored(rows):
     X = (rows + 3.6e6).astype(np.float32)
     model = ks.LikelihoodKernelPCA(2, kernel="poly", noise_fraction=0.7, random_state=0).fit(X)
