@@ -20,10 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("SCIPY_ARRAY_API", "1")  # which scikit-learn asks for before it takes arrays of other libraries
-
 import numpy as np
-import scipy.sparse
 
 RESULTS = Path(__file__).with_name("PEERS_FEATURES.json")
 NOT_TRIED, EXACT = "not tried", "exact"
@@ -288,6 +285,7 @@ def world(folder: str) -> dict[str, Any]:
     import pickle
 
     import array_api_strict
+    import scipy.sparse
     import skops.io
     from sklearn import config_context
     from sklearn.metrics.pairwise import chi2_kernel, rbf_kernel
@@ -370,6 +368,7 @@ def with_earlier(found: Answers, earlier: Answers) -> Answers:
 
 
 def main() -> None:
+    os.environ["SCIPY_ARRAY_API"] = "1"  # which scikit-learn asks for, before scipy is imported, to take other arrays
     with tempfile.TemporaryDirectory() as folder:
         found = all_tried(folder)
     if RESULTS.exists():
