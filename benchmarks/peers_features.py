@@ -9,7 +9,7 @@ an exact method need not say is "exact".  Where a contestant is not installed, i
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import json
 import os
