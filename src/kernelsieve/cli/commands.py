@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from . import plain_errors
+
 # (module, function), in the order in which `--help` lists the commands.
 COMMANDS = (
     ("fit", "fit"),
@@ -85,4 +87,4 @@ def _root(
 
 
 for module, function in COMMANDS:
-    app.command(cls=_Command)(getattr(import_module(f".{module}", __package__), function))
+    app.command(cls=_Command)(plain_errors(getattr(import_module(f".{module}", __package__), function)))

@@ -23,7 +23,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from . import options, plain_errors
+from . import options
 from .inputs import naming_file, read_input
 from .messages import clean, duration
 from .options import names_of
@@ -34,7 +34,6 @@ QUICK_SECONDS = 1.0  # a fit that takes less is repeated: the first one also pay
 REPEATS = 3
 
 
-@plain_errors
 @options.asking(components=10, without=("method", "alpha", "batch_size", "weights", "keep_stream"))
 def compare(
     data: options.Data,
@@ -76,8 +75,6 @@ def compare(
 
 def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
     """A random two thirds of the rows, encoded, and the rest, encoded in the same way."""
-    from ..tables.encoder import TableEncoder
-
     columns, table = names_of(asked.columns), read_input(data, asked, whole=True)
     frame = table.selected(table.whole(), table.pick(columns, names_of(asked.exclude)))
     order = np.random.default_rng(asked.seed).permutation(len(frame))
@@ -86,13 +83,7 @@ def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
         raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
     train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
     with naming_file(table):
-        encoder = TableEncoder(
-            asked.scale,
-            missing=asked.missing,
-            keep=columns or None,
-            calendar=not asked.no_calendar,
-            trend=not asked.no_trend,
-        ).fit(train)
+        encoder = asked.encoder(columns).fit(train)
         return encoder.transform(train), encoder.transform(test)
 
 

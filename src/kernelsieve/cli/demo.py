@@ -17,7 +17,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from . import options, plain_errors
+from . import options
 from .compare import (
     Result,
     Setting,
@@ -63,7 +63,6 @@ class DemoPlan:
 DEMO = DemoPlan()
 
 
-@plain_errors
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path(
         "kernelsieve-demo.html"

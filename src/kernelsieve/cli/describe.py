@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from . import options, plain_errors
+from . import options
 from .inputs import core_of, encoder_of, load_model
 from .messages import clean, percent
 
@@ -24,7 +24,6 @@ REACHED = (
 MAX_WORDS = 10  # how many column names, or ratios, are listed
 
 
-@plain_errors
 def info(model: options.ModelFile, as_json: options.AsJson = False) -> None:
     """Say what a model file holds.
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from . import plain_errors
 from .inputs import load_model
 from .messages import clean
 from .options import Force, ModelFile
@@ -18,7 +17,6 @@ DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "
 INPUTS = ("columns", "matrix")
 
 
-@plain_errors
 def export(
     model: ModelFile,
     output: Annotated[

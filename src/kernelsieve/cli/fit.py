@@ -22,11 +22,11 @@ from rich.console import Console
 from ..errors import TableError, TooManyComponents
 from ..tables.csv import CsvError, rows_like
 from ..tables.files import Table, columns_named, numbers_of, open_table
-from . import options, plain_errors
+from . import options
 from .describe import as_data, describe
 from .inputs import TRANSFORMED_ROWS, counted, naming_file, read_input, row_progress
 from .messages import clean, duration
-from .options import READS_BLOCKS, Request, given_options, make_estimator, names_of, request_of
+from .options import READS_BLOCKS, Request, given_options, make_estimator, names_of
 from .outputs import STDOUT, check_output, save_model
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ import time
 from .inputs import STDIN
 
 
-@plain_errors
 @options.asking()
 def fit(
     context: typer.Context,
@@ -77,7 +76,7 @@ def fit(
       zcat rows.csv.gz | kernelsieve fit - -o model.ks
       tail -n +1 -F log.csv | kernelsieve fit - --follow --every 500 -o m.ks
     """
-    request = request_of(asked, given_options(context))
+    request = Request(asked, given_options(context))
     check_output(output, [data], kind="model", force=force)
     if follow:
         how = Following(every, idle, half_life, not asked.no_header, names_of(asked.names), names_of(asked.na))
@@ -114,18 +113,18 @@ class Fitted:
 
 def fit_table(request: Request, table: Table) -> Fitted:
     """Fit to a table, whole or in blocks."""
-    estimator = make_estimator(request.method, _without_auto(request), request.given)
+    estimator = make_estimator(request.asked.method, _without_auto(request), request.given)
     names, weights = _features_and_weights(request, table, estimator)
-    if request.options["kernel"] == "precomputed":
+    if request.asked.kernel == "precomputed":
         rows = table.numbers(names)
         start = perf_counter()
         return Fitted(watched_fit(estimator, rows, weights), perf_counter() - start, names)
     from sklearn.pipeline import make_pipeline
 
     start = perf_counter()
-    encoder = _encoder(request, names)
+    encoder = request.asked.encoder([name for name in names if request.columns])
     with naming_file(table):
-        if table.data is None and request.method in READS_BLOCKS:
+        if table.data is None and request.asked.method in READS_BLOCKS:
             with row_progress("looking at columns", table.n_rows) as advance:
                 encoder.fit_blocks(counted(table.blocks(names, TRANSFORMED_ROWS), advance))
             rows = _stream(encoder, table, names)
@@ -139,11 +138,11 @@ def fit_table(request: Request, table: Table) -> Fitted:
 
 def _features_and_weights(request: Request, table: Table, estimator: Any) -> tuple[list[str], np.ndarray | None]:
     """The columns that the model is fitted to, and the weights of the rows if a column of weights was named."""
-    if request.weights is None:
+    if request.asked.weights is None:
         return table.pick(request.columns, request.exclude), None
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
-        raise typer.BadParameter(f"does not apply to --method {request.method}", param_hint="--weights")
-    (column,) = table.require([request.weights], "--weights")
+        raise typer.BadParameter(f"does not apply to --method {request.asked.method}", param_hint="--weights")
+    (column,) = table.require([request.asked.weights], "--weights")
     left_out = list(dict.fromkeys([*request.exclude, column]))
     parts = [
         numbers_of(block, [column], table.path, "weights are numbers")
@@ -175,12 +174,12 @@ def _fitted_as_asked(request: Request, estimator: Any, rows: Any, weights: np.nd
 
 
 def _without_auto(request: Request) -> dict[str, Any]:
-    if request.options["gamma"] != "auto":
+    if request.asked.gamma != "auto":
         return request.options
     from ..kernels import names_of_kernels
 
     with_width = names_of_kernels(lambda kind: kind.stationary)
-    if request.options["kernel"] not in with_width:
+    if request.asked.kernel not in with_width:
         raise TableError(f"--gamma auto chooses the width of {' and '.join(with_width)} kernels only")
     return request.options | {"gamma": "median"}
 
@@ -199,14 +198,14 @@ def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
 
 
 def _choose_width(request: Request, estimator: Any, rows: Any, weights: np.ndarray | None) -> list[TriedGamma]:
-    if request.options["gamma"] != "auto":
+    asked = request.asked
+    if asked.gamma != "auto":
         return []
     some = rows if isinstance(rows, np.ndarray) else next(iter(rows.open()))
     from ..search.auto_width import best_width, tried_widths
 
     few = None if weights is None else weights[: len(some)]
-    asked = request.options
-    widths = tried_widths(some, asked["kernel"], asked["components"], asked["seed"], few)
+    widths = tried_widths(some, asked.kernel, asked.components, asked.seed, few)
     estimator.set_params(gamma=best_width(widths))
     return widths
 
@@ -297,20 +296,21 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     """Fit to rows until the input ends or the user interrupts; return their number."""
     from sklearn.pipeline import make_pipeline
 
-    if request.method != "sparse":
-        raise TableError(f"--follow adds rows to a model, which --method {request.method} cannot: use --method sparse")
-    if request.weights is not None:
+    method = request.asked.method
+    if method != "sparse":
+        raise TableError(f"--follow adds rows to a model, which --method {method} cannot: use --method sparse")
+    if request.asked.weights is not None:
         raise TableError(
             "--weights and --follow do not go together: fit the rows that are there, and update with others"
         )
-    if request.options["gamma"] == "auto":
+    if request.asked.gamma == "auto":
         raise TableError("--gamma auto looks at all rows, which --follow never has: give a number, or median")
-    estimator = make_estimator(request.method, request.options, request.given).set_params(half_life=how.half_life)
+    estimator = make_estimator(method, request.options, request.given).set_params(half_life=how.half_life)
     encoder: Any = None
     n_rows = 0
     for frame in _frames(_lines(data, how), how, request, data):
         if encoder is None:
-            encoder = _encoder(request, frame.columns).fit(frame)
+            encoder = request.asked.encoder([name for name in frame.columns if request.columns]).fit(frame)
         estimator.partial_fit(encoder._transform(frame, n_rows))
         n_rows += len(frame)
         if not estimator.__sklearn_is_fitted__():
@@ -322,19 +322,6 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     if not estimator.__sklearn_is_fitted__():
         raise TableError(f"{data}: {n_rows} rows came, too few to choose points from; nothing was written")
     return n_rows
-
-
-def _encoder(request: Request, names: Sequence[str]) -> Any:
-    """An unfitted encoder, as asked for; columns that were named with --columns are kept even if they only count."""
-    from ..tables.encoder import TableEncoder
-
-    return TableEncoder(
-        request.scale,
-        missing=request.missing,
-        keep=list(names) if request.columns else None,
-        calendar=request.calendar,
-        trend=request.trend,
-    )
 
 
 def _lines(data: Path, how: Following) -> Iterator[str | None]:

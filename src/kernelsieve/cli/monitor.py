@@ -23,7 +23,7 @@ from rich.table import Table as Screen
 
 from ..errors import TableError, TooFewRows
 from ..tables.files import checked_format
-from . import options, plain_errors
+from . import options
 from .inputs import STDIN, Applied, naming_file, read_input
 from .messages import Exit, clean, counted, percent
 from .options import check_share, given_options, names_of, parse_gamma, word
@@ -68,7 +68,6 @@ def check_gamma(text: str) -> float | str | None:
     return parse_gamma(text)
 
 
-@plain_errors
 @options.asking()
 def monitor(
     context: typer.Context,

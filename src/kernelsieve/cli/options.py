@@ -304,6 +304,13 @@ class ModelOptions(FileOptions):
     keep_stream: KeepStream = False
     batch_size: BatchSize = None
 
+    def encoder(self, keep: Sequence[str]) -> Any:
+        """An encoder of tables, not fitted, that does not leave out the columns in `keep`."""
+        from ..tables.encoder import TableEncoder
+
+        dates = {"calendar": not self.no_calendar, "trend": not self.no_trend}
+        return TableEncoder(self.scale, missing=self.missing, keep=list(keep) or None, **dates)
+
 
 def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `asked` by all options of its group.
@@ -372,31 +379,22 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a command, after parsing."""
+    """The options of a command that fits a model, and the names of those that the user wrote."""
 
-    method: str
-    options: dict[str, Any]  # values by the names of the options
-    given: set[str]  # options that the user wrote
-    scale: str = "standard"
-    missing: str = "impute"
-    columns: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    calendar: bool = True
-    trend: bool = True
-    weights: str | None = None  # the column that holds the weights
+    asked: ModelOptions
+    given: set[str]
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns to use, even if they look like identifiers; empty for all."""
+        return names_of(self.asked.columns)
 
-def request_of(asked: ModelOptions, given: set[str]) -> Request:
-    """What the user asked for, from the options of a command."""
-    return Request(
-        asked.method,
-        {name: getattr(asked, name) for name in PARAMETERS},
-        given & set(PARAMETERS),
-        asked.scale,
-        asked.missing,
-        names_of(asked.columns),
-        names_of(asked.exclude),
-        not asked.no_calendar,
-        not asked.no_trend,
-        asked.weights,
-    )
+    @property
+    def exclude(self) -> list[str]:
+        """The columns to leave out."""
+        return names_of(self.asked.exclude)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The values of the options that set parameters of an estimator."""
+        return {name: getattr(self.asked, name) for name in PARAMETERS}

@@ -12,11 +12,11 @@ import typer
 
 from ..errors import TableError
 from ..tables.files import Table
-from . import options, plain_errors
+from . import options
 from .fit import fit_table
 from .inputs import Applied, core_of, encoder_of, load_model, read_input
 from .messages import clean
-from .options import given_options, names_of, request_of, word
+from .options import Request, given_options, names_of, word
 from .outputs import MARK, Refused, check_output
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -24,7 +24,6 @@ KINDS = ("scores", "spectrum", "support", "contours")
 MAX_POINTS = 50_000  # rows that are drawn: more would only hide each other
 
 
-@plain_errors
 @options.asking(
     components=5, without=("variance", "degree", "coef0", "selection", "alpha", "batch_size", "keep_stream")
 )
@@ -67,7 +66,7 @@ def report(
     if model is not None and asked.weights is not None:
         raise typer.BadParameter("is for the model that report fits, and --model gives one", param_hint="--weights")
     if model is None:
-        found = fit_table(request_of(asked, given_options(context)), table)
+        found = fit_table(Request(asked, given_options(context)), table)
         fitted, seconds, names = found.model, found.seconds, found.names
     else:
         fitted, seconds = load_model(model, data), None
@@ -113,7 +112,6 @@ def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -
     return found | {"columns": names}
 
 
-@plain_errors
 @options.asking()
 def plot(
     model: options.ModelFile,

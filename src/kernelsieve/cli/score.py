@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ..errors import TableError
-from . import options, plain_errors
+from . import options
 from .inputs import core_of, load_model
 from .messages import Exit, clean, percent
 from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
@@ -24,7 +24,6 @@ QUANTILE = 0.95  # `--normal` sets the limit at this quantile of the errors of n
 FEW_NORMAL = 60  # with fewer normal rows, alarms may be twice as frequent as the quantile says
 
 
-@plain_errors
 @options.asking()
 def score(
     model: options.ModelFile,

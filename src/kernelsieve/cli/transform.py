@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ..errors import TableError
-from . import options, plain_errors
+from . import options
 from .describe import as_data, describe
 from .inputs import Applied, core_of, encoder_of, is_precomputed, load_model, read_input, row_progress
 from .messages import clean
@@ -22,7 +22,6 @@ from .outputs import STDOUT, check_guard, check_output, check_written, save_mode
 INVERSE_ROWS = 4096  # scores turned back at a time: each pre-image is compared with every point, several times
 
 
-@plain_errors
 @options.asking()
 def transform(
     model: options.ModelFile,
@@ -60,7 +59,6 @@ def transform(
     say_written(output, as_json, f"{n_rows:,} rows, {len(names)} components", rows=n_rows, columns=names)
 
 
-@plain_errors
 @options.asking()
 def inverse(
     model: options.ModelFile,
@@ -119,7 +117,6 @@ def _rows_back(model: Any, values: np.ndarray, advance: Any) -> Iterator[Any]:
         advance(len(rows))
 
 
-@plain_errors
 @options.asking()
 def compress(
     model: options.ModelFile,

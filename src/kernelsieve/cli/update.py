@@ -12,7 +12,7 @@ import typer
 
 from ..errors import TableError
 from ..tables.files import numbers_of
-from . import options, plain_errors
+from . import options
 from .fit import check_weights
 from .inputs import Applied, core_of, load_model, read_input
 from .messages import Exit, clean, percent
@@ -20,7 +20,6 @@ from .options import names_of
 from .outputs import STDOUT, check_output, save_model
 
 
-@plain_errors
 @options.asking(without=("keep", "guard_formulas"))
 def update(
     model: options.ModelFile,

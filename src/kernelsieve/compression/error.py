@@ -28,7 +28,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel
 from ..rows.checks import finite
-from ..rows.rows import map_row_blocks
+from ..rows.rows import in_one_array
 from ..search.lbfgs import Ascent, Evaluation
 from ..search.subspace import Coordinates
 from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
@@ -227,15 +227,8 @@ def local_source(expansion: KernelExpansion) -> KernelExpansion:
 
 def cross_gram(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> np.ndarray:
     """k(rows, points), block by block."""
-    bound = kernel.bind(points)
-    out = np.empty((rows.shape[0], points.shape[0]))
-
-    def fill(block: slice) -> None:
-        out[block] = bound(finite(rows[block, :]))
-
-    for _ in map_row_blocks(fill, rows, points.shape[0], n_threads):
-        pass
-    return out
+    bound, n_points = kernel.bind(points), points.shape[0]
+    return in_one_array(lambda block: bound(finite(rows[block, :])), rows, n_points, n_points, n_threads)
 
 
 @dataclass(frozen=True)

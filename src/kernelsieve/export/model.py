@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import to_numpy
 from ..fit.expansion import KernelExpansion
 from ..kernels import Kernel, names_of_kernels
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from .ops import NUMPY
 from .preprocessing import Affine, ExportError, Fill, InputColumn, Mix, Spread, Step, joined, lagged_names, steps_of
 

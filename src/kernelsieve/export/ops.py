@@ -43,8 +43,8 @@ class Ops:
 
     exp(x), log(x), sqrt(x), sin(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x);
     minimum(x, number), maximum(x, number);
-    where(condition, x, y); equal(x, y) and number(condition), as 1 or 0; sum(x, keep), max(x, keep) over columns;
-    transpose(x); take(x, columns); column(x), which turns (n,) into (n, 1); absolute_distances(rows, points);
+    where(condition, x, y); number(condition), as 1 or 0; sum(x, keep), max(x, keep) over columns;
+    transpose(x); absolute_distances(rows, points);
     column_sums(term, rows, points), sum_j term(ops, x_j, s_j) for all pairs; without points, for each row with itself.
     """
 
@@ -54,6 +54,18 @@ class Ops:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.library, name)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        """1 where x and y are equal, else 0."""
+        return self.number(x == y)
+
+    def take(self, x: Any, columns: Any) -> Any:
+        """Some columns of x."""
+        return x[:, columns]
+
+    def column(self, x: Any) -> Any:
+        """x, (n,), as (n, 1)."""
+        return x[:, None]
 
     def keep(self, x: Any) -> Any:
         """Mark a value that is used more than once, so that C computes it once."""
@@ -142,9 +154,6 @@ class NumpyOps(Ops):
     largest, smallest = float(np.finfo(np.float64).max), float(np.finfo(np.float64).tiny)
     library = np
 
-    def equal(self, x: Any, y: Any) -> Any:
-        return self.number(np.equal(x, y))
-
     def number(self, condition: Any) -> Any:
         return np.asarray(condition, dtype=np.float64)
 
@@ -153,12 +162,6 @@ class NumpyOps(Ops):
 
     def max(self, x: Any, keep: bool) -> Any:
         return np.max(x, axis=1, keepdims=keep)
-
-    def take(self, x: Any, columns: Any) -> Any:
-        return x[:, columns]
-
-    def column(self, x: Any) -> Any:
-        return x[:, None]
 
     def column_sums(self, term: Any, rows: Any, points: Any) -> Any:
         if points is None:

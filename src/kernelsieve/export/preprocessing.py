@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from ..rows.frames import column_names
+from ..rows.frames import BOOLEAN, column_names
 from ..tables import TableEncoder
-from ..tables.calendar import circle_phases
+from ..tables.calendar import CYCLE, circle_phases
 from ..tables.columns import calendar_parts, circle_periods, circle_radius
-from ..tables.plan import BOOLEAN, CATEGORY, CYCLE, LEFT_OUT, SQUASHED
+from ..tables.plan import CATEGORY, LEFT_OUT, SQUASHED
 from .ops import NUMPY
 
 

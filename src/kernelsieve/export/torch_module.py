@@ -123,9 +123,6 @@ class TorchOps(Ops):
     def maximum(self, x: Any, number: float) -> Any:
         return torch.clamp(x, min=number)
 
-    def equal(self, x: Any, y: Any) -> Any:
-        return self.number(x == y)
-
     def number(self, condition: Any) -> Any:
         return condition.to(self.dtype)
 
@@ -137,12 +134,6 @@ class TorchOps(Ops):
 
     def transpose(self, x: Any) -> Any:
         return x.T
-
-    def take(self, x: Any, columns: Any) -> Any:
-        return x[:, columns]
-
-    def column(self, x: Any) -> Any:
-        return x[:, None]
 
     def constant(self, values: Any) -> Any:
         return torch.tensor(values, dtype=self.dtype)

@@ -50,6 +50,7 @@ direction.  So the upper end of the interval from n rows is raised by
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -85,9 +86,6 @@ MEAN_ERRORS = 4.0  # the rounding error of a mean is bounded by this many standa
 CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
 # The ratio is only nearly linear in 1/n, so this share of the step of the extrapolation counts as an error.
 EXTRAPOLATION_ERROR = 0.3
-# Under narrow kernels the ratio falls short of its limit by an amount proportional to n^-1/2 rather than 1/n. The step
-# to all rows is then 1/(2^1/2 - 1) = 2.41 times as long, so the upper end of the interval is raised by SLOWER steps.
-SLOWER = 1.0
 CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of the correction
 LEAST_FOR_CORRECTION = 40  # rows needed for a correction: ten for each coefficient of the regression
 
@@ -108,6 +106,13 @@ class CapturedRatio:
         """A ratio that is known without error."""
         value = min(max(value, 0.0), 1.0)
         return cls(value, kind, n_samples, (value, value), n_directions)
+
+    @classmethod
+    def stored(cls, state: Mapping[str, Any]) -> CapturedRatio:
+        """The ratio among the fitted attributes of an estimator, given by name."""
+        kind, n_samples = state["captured_ratio_kind_"], state["captured_ratio_n_samples_"]
+        value, interval = state["captured_ratio_"], tuple(state["captured_ratio_interval_"])
+        return cls(value, kind, n_samples, interval, n_real(state["explained_variance_"]))
 
     def store(self, estimator: Any) -> None:
         """Set the fitted attributes that report this ratio."""
@@ -369,7 +374,9 @@ class Estimate:
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
         unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(rows)))
-        high = value + unknown + SLOWER * max(self.step, 0.0) + disagreement(rows) * (1 - value)
+        # Under narrow kernels the ratio falls short of its limit by an amount proportional to n^-1/2 rather than 1/n.
+        # The step to all rows is then 1/(2^1/2 - 1) = 2.41 times as long, so the upper end is raised by one more step.
+        high = value + unknown + max(self.step, 0.0) + disagreement(rows) * (1 - value)
         low, high = (min(max(end, 0.0), 1.0) for end in (value - unknown, high))
         return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_directions, self)
 

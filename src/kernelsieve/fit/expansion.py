@@ -35,7 +35,7 @@ from ..arrays import (
 )
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.checks import finite
-from ..rows.rows import map_row_blocks
+from ..rows.rows import in_one_array, map_row_blocks
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
@@ -247,11 +247,4 @@ class KernelExpansion:
         """The results of `function` on the blocks of X, as one array with `width` columns."""
         if not is_numpy(X) and not scipy.sparse.issparse(X):
             return namespace(X).concat(list(map_row_blocks(function, X, self.n_support, n_threads)), axis=0)
-        out = np.empty((X.shape[0], width), dtype=number_dtype(X))
-
-        def fill(rows: slice) -> None:
-            out[rows] = function(rows)
-
-        for _ in map_row_blocks(fill, X, self.n_support, n_threads):
-            pass
-        return out
+        return in_one_array(function, X, width, self.n_support, n_threads, number_dtype(X))

@@ -39,7 +39,7 @@ import scipy.sparse
 
 from ..arrays import TINY, Array, as_float64, like, namespace, to_numpy
 from ..kernels import named_kernel
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..numerics import HALF_THE_DIGITS
 from ..rows.checks import finite
 from ..rows.rows import map_row_blocks

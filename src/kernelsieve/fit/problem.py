@@ -15,7 +15,7 @@ import scipy.sparse
 from ..arrays import TINY, Array, is_numpy, to_numpy
 from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows.rows import Rows
 from ..rows.sampling import ShortSide
 from ..spectrum.whitening import RANK_TOLERANCE

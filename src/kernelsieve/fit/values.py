@@ -209,25 +209,9 @@ class RememberedKernel(Kernel):
     plain: Kernel
     store: KernelValues
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.plain.name
-
-    @property
-    def definite(self) -> bool | None:  # type: ignore[override]
-        return self.plain.definite
-
-    @property
-    def of_objects(self) -> bool:  # type: ignore[override]
-        return self.plain.of_objects
-
-    @property
-    def rows_only(self) -> bool:  # type: ignore[override]
-        return self.plain.rows_only
-
-    @property
-    def preimage(self) -> str | None:  # type: ignore[override]
-        return self.plain.preimage
+    def __post_init__(self) -> None:
+        for fact in ("name", "definite", "of_objects", "rows_only", "preimage"):
+            object.__setattr__(self, fact, getattr(self.plain, fact))
 
     def bind(self, points: Array) -> CrossGram:
         if not is_remembered(points):

@@ -16,18 +16,8 @@ whatever the units of the data.  Rows and points have the same array namespace a
 from __future__ import annotations
 
 from .algebra import Constant, normalized
-from .base import (
-    KERNEL_TYPES,
-    CrossGram,
-    FixedRows,
-    Kernel,
-    constant_diagonal,
-    inner_products,
-    manhattan,
-    overwritten_blocks,
-    overwritten_product,
-    uphill,
-)
+from .base import KERNEL_TYPES, CrossGram, FixedRows, Kernel, uphill
+from .blocks import inner_products, overwritten_blocks, overwritten_product
 from .columnwise import ANOVA, Chi2, Laplacian, Periodic, Spline
 from .distance import from_distance
 from .objects import ObjectKernel, of_objects
@@ -95,14 +85,12 @@ __all__ += [
     "ObjectKernel",
     "Precomputed",
     "bind_callable",
-    "constant_diagonal",
     "held",
     "inner_products",
     "is_function",
     "kernel_from_params",
     "kernel_object",
     "kernel_of",
-    "manhattan",
     "named_kernel",
     "names_of_kernels",
     "overwritten_blocks",

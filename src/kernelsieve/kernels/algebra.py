@@ -11,16 +11,17 @@ multiplied by the values of the other part.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import Array, like, namespace
-from .base import CrossGram, Kernel, as_real, constant_diagonal
+from .base import CrossGram, Kernel, as_real
+from .blocks import constant_diagonal
 from .width import Seen
 
 Slopes = tuple[Array, Array | None]
@@ -114,6 +115,8 @@ class Pair(Composite):
     k1: Kernel
     k2: Kernel
     sign: ClassVar[str]
+    joined: ClassVar[staticmethod[[Any, Any], Any]]  # combines the values of the two parts
+    joined_in_place: ClassVar[staticmethod[[Any, Any], Any]]
 
     def __repr__(self) -> str:
         number = not (isinstance(self.k1, Constant) and isinstance(self.k2, Constant))
@@ -126,7 +129,17 @@ class Pair(Composite):
 
     def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
         """The map from rows to values of this kernel, given the maps of its two parts."""
-        raise NotImplementedError
+        # A copy of the first block is changed, because computing the next block may overwrite this one.
+        return lambda rows: self.joined_in_place(left(rows) + 0.0, right(rows))
+
+    def diagonal(self, rows: Array) -> Array:
+        return self.joined(self.k1.diagonal(rows), self.k2.diagonal(rows))
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.joined(self.k1.forward(ops, rows, points), self.k2.forward(ops, rows, points))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.joined(self.k1.forward_diagonal(ops, rows), self.k2.forward_diagonal(ops, rows))
 
     def bind(self, points: Array) -> CrossGram:
         return self.bind_with(self.k1.bind(points), self.k2.bind(points))
@@ -143,39 +156,23 @@ class Sum(Pair):
     k2: Kernel
     name = "sum"
     sign = "+"
+    joined, joined_in_place = staticmethod(operator.add), staticmethod(operator.iadd)
     binds = 1
-
-    def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
-        def cross_gram(rows: Array) -> Array:
-            first = left(rows) + 0.0  # a copy, because computing the next block may overwrite this one
-            first += right(rows)
-            return first
-
-        return cross_gram
-
-    def diagonal(self, rows: Array) -> Array:
-        return self.k1.diagonal(rows) + self.k2.diagonal(rows)
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
         return _added([part.slopes(rows, points, part(rows, points) + 0.0, weights) for part in self.parts])
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
         found = [slope for slope in (part.diagonal_gradient(rows) for part in self.parts) if slope is not None]
-        return reduce(add, found) if found else None
+        return reduce(operator.add, found) if found else None
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         found = [part.tangents(points, part(points, points)) for part in self.parts]
-        return None if any(one is None for one in found) else reduce(add, found)
+        return None if any(one is None for one in found) else reduce(operator.add, found)
 
     def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
         left, right = (part.far_exponents(rows, points) for part in self.parts)
         return None if left is None or right is None else np.logaddexp(left, right)
-
-    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
-        return self.k1.forward(ops, rows, points) + self.k2.forward(ops, rows, points)
-
-    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        return self.k1.forward_diagonal(ops, rows) + self.k2.forward_diagonal(ops, rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,18 +183,8 @@ class Product(Pair):
     k2: Kernel
     name = "product"
     sign = "*"
+    joined, joined_in_place = staticmethod(operator.mul), staticmethod(operator.imul)
     binds = 2
-
-    def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
-        def cross_gram(rows: Array) -> Array:
-            first = left(rows) + 0.0
-            first *= right(rows)
-            return first
-
-        return cross_gram
-
-    def diagonal(self, rows: Array) -> Array:
-        return self.k1.diagonal(rows) * self.k2.diagonal(rows)
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
         first, second = self.k1(rows, points) + 0.0, self.k2(rows, points) + 0.0
@@ -224,16 +211,10 @@ class Product(Pair):
         left, right = (part.far_exponents(rows, points) for part in self.parts)
         return None if left is None or right is None else left + right
 
-    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
-        return self.k1.forward(ops, rows, points) * self.k2.forward(ops, rows, points)
-
-    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        return self.k1.forward_diagonal(ops, rows) * self.k2.forward_diagonal(ops, rows)
-
 
 def _added(slopes: list[Slopes]) -> Slopes:
     kinks = [kink for _, kink in slopes if kink is not None]
-    return reduce(add, (slope for slope, _ in slopes)), reduce(add, kinks) if kinks else None
+    return reduce(operator.add, (slope for slope, _ in slopes)), reduce(operator.add, kinks) if kinks else None
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,47 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from numbers import Real
+from numbers import Integral, Real
 from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..arrays import Array, as_float64, namespace, take_rows
-from .blocks import (
-    LARGEST_PARAMETER,
-    check_size,
-    columns_of,
-    constant_diagonal,
-    dense,
-    identity_like,
-    inner_products,
-    manhattan,
-    overwritten_blocks,
-    overwritten_product,
-    product,
-    transposed,
-    weighted_rows,
-    with_norms,
-)
+from .blocks import LARGEST_PARAMETER, check_size, constant_diagonal
 from .width import Seen
-
-__all__ = [
-    "LARGEST_PARAMETER",
-    "check_size",
-    "columns_of",
-    "constant_diagonal",
-    "dense",
-    "identity_like",
-    "inner_products",
-    "manhattan",
-    "overwritten_blocks",
-    "overwritten_product",
-    "product",
-    "transposed",
-    "weighted_rows",
-    "with_norms",
-]
 
 CrossGram = Callable[[Array], Array]
 
@@ -394,6 +362,7 @@ class Kernel(ABC):
 class Wide(Kernel):
     """A kernel with a width or a gamma: a number, or a rule that finds it on rows; widths may differ by column."""
 
+    gamma_power: ClassVar[int] = 2  # the kernel depends on gamma times differences of rows to this power
     width: Any = field(default=None, kw_only=True)
     gamma: Any = field(default=None, kw_only=True)
     uses_gamma = True
@@ -410,10 +379,18 @@ class Wide(Kernel):
         for name, value in (("width", self.width), ("gamma", self.gamma)):
             check_width(name, value)
 
-    @staticmethod
-    def gamma_of(width: float) -> float:
-        """gamma for a width: 1 / (2 width^2), as for a Gaussian."""
-        return 1.0 / (2.0 * width**2)
+    @classmethod
+    def gamma_of(cls, width: float) -> float:
+        """gamma for a width: 1 / (2 width^2), as for a Gaussian, or 1 / width if gamma multiplies plain differences."""
+        return 1.0 / (2.0 * width**2) if cls.gamma_power == 2 else 1.0 / width
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        if len(set(factors)) > 1:
+            return super().stretched(factors)
+        return replace(self, gamma=self.gamma * factors[0] ** self.gamma_power)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma ** (1 / self.gamma_power), replace(self, gamma=1.0)
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         """The distances of all pairs, of which the width is the median by default; None if they are Euclidean."""
@@ -437,6 +414,12 @@ class Wide(Kernel):
 
     def _with_gamma(self, gamma: float) -> Wide:
         return replace(self, width=None, gamma=gamma)
+
+
+def check_count(kernel: str, name: str, value: Any, least: int = 1) -> None:
+    """Raise an error for a kernel parameter that is not a whole number, or is too small."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} of {kernel} must be a whole number, at least {least}")
 
 
 def check_real(block: Any) -> None:
@@ -480,12 +463,9 @@ def check_width(name: str, value: Any) -> None:
             raise ValueError(f"{name}={value!r} of a kernel must lie between {least:g} and {most:g}")
 
 
-@dataclass(frozen=True, repr=False)
-class Stationary(Wide):
-    """A bounded function of x - y, scaled by a width, that is one at x = y, so k(x, x) = 1."""
+class UnitLength(Kernel):
+    """A kernel with k(x, x) = 1 for every row."""
 
-    differentiable = True
-    stationary = True
     bounded = True
 
     def diagonal(self, rows: Array) -> Array:
@@ -496,6 +476,14 @@ class Stationary(Wide):
 
     def forward_diagonal(self, ops: Any, rows: Any) -> Any:
         return 1.0
+
+
+@dataclass(frozen=True, repr=False)
+class Stationary(UnitLength, Wide):
+    """A bounded function of x - y, scaled by a width, that is one at x = y."""
+
+    differentiable = True
+    stationary = True
 
 
 def check_coef0(coef0: float, kernel: Kernel, rows: Array) -> None:

@@ -22,18 +22,8 @@ from scipy.spatial.distance import cdist
 from ..arrays import Array, exp_in_place, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
-from .base import (
-    CrossGram,
-    Kernel,
-    Stationary,
-    Wide,
-    check_positive,
-    constant_diagonal,
-    dense,
-    identity_like,
-    manhattan,
-)
-from .blocks import CACHED_VALUES, direct_broadcasts
+from .base import CrossGram, Kernel, Stationary, Wide, check_count, check_positive
+from .blocks import CACHED_VALUES, constant_diagonal, dense, direct_broadcasts, identity_like, manhattan
 from .radial import RBF
 
 LONG_LOOP = 2048  # rows of a tile; many, because numpy starts one loop over the rows for each point of the tile
@@ -119,11 +109,6 @@ class Columnwise(Kernel):
             return _pulled(self.slope, rows, points, pull)
         return xp.stack([pull[:, j] @ self.slope(xp, rows, points[j, :]) for j in range(points.shape[0])])
 
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        xp, values = namespace(rows), self.diagonal(rows)
-        rows = dense(rows)
-        return 2 * self.of_sum_slope(values)[:, None] * self.slope(xp, rows, rows)
-
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return self.of_sum(ops, ops.column_sums(self.term, rows, points))
 
@@ -187,20 +172,10 @@ class Chi2(NonNegative, Columnwise, Stationary):
 
     name = "chi2"
     stationary = False  # the kernel depends on x + y as well as on x - y
-
-    @staticmethod
-    def gamma_of(width: float) -> float:
-        return 1.0 / width
+    gamma_power = 1
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         return _sums(self.term, dense(self.checked(rows, points)), self.within(dense(points)))
-
-    def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        alike = len(set(factors)) == 1
-        return replace(self, gamma=self.gamma * factors[0]) if alike else super().stretched(factors)
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma, replace(self, gamma=1.0)
 
     def term(self, ops: Any, x: Any, s: Any) -> Any:
         apart = x - s
@@ -215,9 +190,6 @@ class Chi2(NonNegative, Columnwise, Stationary):
 
     def of_sum_slope(self, values: Array) -> Any:
         return -self.gamma * values
-
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,8 +257,9 @@ class Periodic(Columnwise, Stationary):
         return _sums(self.term, dense(rows), dense(points)) ** 0.5
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        alike = len(set(factors)) == 1
-        return replace(self, period=self.period / factors[0]) if alike else super().stretched(factors)
+        if len(set(factors)) > 1:
+            return Kernel.stretched(self, factors)
+        return replace(self, period=self.period / factors[0])
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return 2 * np.pi / self.period, replace(self, period=2 * np.pi)
@@ -303,9 +276,6 @@ class Periodic(Columnwise, Stationary):
 
     def of_sum_slope(self, values: Array) -> Any:
         return -self.gamma * values
-
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        return None
 
 
 @dataclass(frozen=True, repr=False)
@@ -330,19 +300,11 @@ class ANOVA(Columnwise, Wide):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.degree, bool) or not isinstance(self.degree, int | np.integer) or self.degree < 1:
-            raise ValueError(f"degree={self.degree!r} of ANOVA must be a whole number of at least 1")
+        check_count("ANOVA", "degree", self.degree)
         object.__setattr__(self, "bounded", self.degree <= LARGEST_DEGREE)
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         return (_sums(lambda ops, x, s: (x - s) ** 2, dense(rows), dense(points)) / rows.shape[1]) ** 0.5
-
-    def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        alike = len(set(factors)) == 1
-        return replace(self, gamma=self.gamma * factors[0] ** 2) if alike else super().stretched(factors)
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, replace(self, gamma=1.0)
 
     def term(self, ops: Any, x: Any, s: Any) -> Any:
         apart = x - s
@@ -398,6 +360,11 @@ class Spline(NonNegative, Columnwise):
     def of_sum_slope(self, values: Array) -> Any:
         return values
 
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        xp, values = namespace(rows), self.diagonal(rows)
+        rows = dense(rows)
+        return 2 * self.of_sum_slope(values)[:, None] * self.slope(xp, rows, rows)
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return 1.0, self
 
@@ -420,17 +387,10 @@ class Laplacian(Stationary):
     name = "laplacian"
     metric = "manhattan"
     of_differences = True
-
-    @staticmethod
-    def gamma_of(width: float) -> float:
-        return 1.0 / width
+    gamma_power = 1
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         return manhattan(rows, points)
-
-    def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        alike = len(set(factors)) == 1
-        return replace(self, gamma=self.gamma * factors[0]) if alike else super().stretched(factors)
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
@@ -465,9 +425,6 @@ class Laplacian(Stationary):
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return ops.exp(-self.gamma * ops.absolute_distances(rows, points))
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma, Laplacian(gamma=1.0)
 
 
 @direct_broadcasts()

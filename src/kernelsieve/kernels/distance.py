@@ -23,7 +23,8 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
-from .base import CrossGram, Kernel, check_positive, dense, manhattan, weighted_rows
+from .base import CrossGram, Kernel, check_positive
+from .blocks import dense, manhattan, weighted_rows
 from .objects import ObjectKernel, checked_values, objects_of, shown
 from .strings import Edits
 from .width import Seen
@@ -129,11 +130,6 @@ class FromDistance(Kernel):
         return super().params()
 
 
-def _check_power(power: Any) -> None:
-    if isinstance(power, bool) or not 0 < power < np.inf:
-        raise ValueError(f"power={power!r} of a distance must be a positive number")
-
-
 def _euclidean(rows: Array, points: Array) -> Array:
     if is_numpy(rows):
         return cdist(rows, points).astype(rows.dtype, copy=False)
@@ -186,7 +182,7 @@ class FromDistanceOfObjects(ObjectKernel):
     row_values = 1
 
     def __post_init__(self) -> None:
-        _check_power(self.power)
+        check_positive("a distance", "power", self.power)
         object.__setattr__(self, "definite", self.distance.definite)
 
     def __repr__(self) -> str:

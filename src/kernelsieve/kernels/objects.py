@@ -15,13 +15,12 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array
-from .base import CrossGram, Kernel, check_real
+from .base import CrossGram, Kernel, check_count, check_real
 
 # Fewer pairs than this are computed in this process, because sending them to other processes would take as long.
 PAIRS_FOR_PROCESSES = 256
@@ -83,10 +82,14 @@ class ObjectKernel(Kernel):
         return values
 
 
-def check_count(kernel: str, name: str, value: Any, least: int = 1) -> None:
-    """Raise an error for a kernel parameter that is not a whole number, or is too small."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r} of {kernel} must be a whole number, at least {least}")
+class UnitObjects(ObjectKernel):
+    """A positive semi-definite kernel of objects with k(x, x) = 1."""
+
+    definite = True
+
+    def lengths(self, objects: list[Any]) -> np.ndarray:
+        self.check(objects)
+        return np.ones(len(objects))
 
 
 def objects_of(rows: Array) -> list[Any]:

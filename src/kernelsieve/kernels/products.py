@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, namespace, row_dot
-from .base import CrossGram, Kernel, Wide, as_real, inner_products, transposed, weighted_rows
+from .base import CrossGram, Kernel, Wide, as_real
+from .blocks import inner_products, transposed, weighted_rows
 
 # scikit-learn's cosine kernel may treat a row as zero if it is shorter than ten times the rounding of float32.
 SHORT_ROW = 1e-5
@@ -27,6 +28,9 @@ class InnerProduct(Kernel):
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
         return True
 
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return unit_length(rows), self
+
 
 def check_number(kernel: Kernel, name: str, least: float = -sys.float_info.max) -> None:
     """Raise an error for a kernel parameter that is not a finite number, or is too small."""
@@ -37,7 +41,7 @@ def check_number(kernel: Kernel, name: str, least: float = -sys.float_info.max) 
 
 
 @dataclass(frozen=True, repr=False)
-class AffineProduct(InnerProduct, Wide):
+class AffineProduct(Wide, InnerProduct):
     """A function of gamma x'y + coef0."""
 
     coef0: float = field(default=1.0, kw_only=True)
@@ -80,9 +84,6 @@ class AffineProduct(InnerProduct, Wide):
     def diagonal_gradient(self, rows: Array) -> Array | None:
         squares = row_dot(rows, rows)[:, None]
         return 2 * self.gamma * self._slope(self.gamma * squares + self.coef0) * rows
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, replace(self, gamma=1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,9 +169,6 @@ class Linear(InnerProduct):
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return namespace(gram).ones_like(gram)
 
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return unit_length(rows), self
-
 
 @dataclass(frozen=True, repr=False)
 class Sigmoid(AffineProduct):
@@ -251,9 +249,6 @@ class Cosine(InnerProduct):
     def tangents(self, points: Array, gram: Array) -> Array | None:
         inverse = _inverse_norms(points)
         return inverse[:, None] * inverse
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return unit_length(rows), self
 
 
 def unit_length(rows: Array) -> float:

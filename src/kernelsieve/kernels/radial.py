@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import factorial
 from typing import Any
 
@@ -43,19 +43,8 @@ from ..arrays import (
     row_dot,
     to_numpy,
 )
-from .base import (
-    CrossGram,
-    FixedRows,
-    Kernel,
-    Stationary,
-    check_positive,
-    dense,
-    identity_like,
-    inner_products,
-    transposed,
-    weighted_rows,
-    with_norms,
-)
+from .base import CrossGram, FixedRows, Stationary, check_count, check_positive
+from .blocks import dense, identity_like, inner_products, transposed, weighted_rows, with_norms
 
 # Rows and points are shifted to an origin among the points if the rounding error of |x|^2 + |s|^2 - 2 x's would
 # otherwise exceed this multiple of the dtype's own rounding.
@@ -91,10 +80,6 @@ class Radial(Stationary):
     def log_of_square(self, t: np.ndarray) -> np.ndarray | None:
         """log f(t), if f can underflow; otherwise None."""
         return None
-
-    def stretched(self, factors: tuple[float, ...]) -> Kernel:
-        alike = len(set(factors)) == 1
-        return replace(self, gamma=self.gamma * factors[0] ** 2) if alike else super().stretched(factors)
 
     def bind(self, points: Array) -> CrossGram:
         exponents = self.bind_exponents(points)
@@ -222,9 +207,6 @@ class Radial(Stationary):
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return 2 * self.gamma * self.attraction(points, points, gram)
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, replace(self, gamma=1.0)
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         t = self.gamma * ops.squared_distances(rows, points)
@@ -508,10 +490,8 @@ class Bessel(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("order", 0), ("degree", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name}={value!r} of Bessel must be a whole number of at least {least}")
+        check_count("Bessel", "order", self.order, least=0)
+        check_count("Bessel", "degree", self.degree)
 
     def of_square(self, ops: Any, t: Any) -> Any:
         return like(_base(t, self.order) ** self.degree, t)

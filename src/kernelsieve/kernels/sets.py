@@ -19,24 +19,14 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, namespace, row_dot
-from .base import (
-    CrossGram,
-    Kernel,
-    Wide,
-    constant_diagonal,
-    dense,
-    identity_like,
-    inner_products,
-    manhattan,
-    transposed,
-    weighted_rows,
-)
+from .base import CrossGram, Kernel, UnitLength, Wide
+from .blocks import dense, identity_like, inner_products, manhattan, transposed, weighted_rows
 from .columnwise import NonNegative, sides
 from .products import unit_length
 
 
 @dataclass(frozen=True, repr=False)
-class Tanimoto(Kernel):
+class Tanimoto(UnitLength):
     """x'y / (|x|^2 + |y|^2 - x'y): for rows of 0 and 1, the ones that both have over the ones that either has.
 
     Two rows of zeros have similarity one.  Positive definite on all rows, because 1 / (|x|^2 + |y|^2) is positive
@@ -54,7 +44,6 @@ class Tanimoto(Kernel):
     name = "tanimoto"
     differentiable = True
     isotropic = True
-    bounded = True
 
     def bind(self, points: Array) -> CrossGram:
         right, squares = transposed(points), row_dot(points, points)
@@ -64,12 +53,6 @@ class Tanimoto(Kernel):
             return _quotient(products, row_dot(rows, rows)[:, None] + squares - products)
 
         return cross_gram
-
-    def diagonal(self, rows: Array) -> Array:
-        return constant_diagonal(rows, 1.0)
-
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        return None
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         # with t = |x|^2 + |s|^2 and k = x's / (t - x's):  dk/ds = (1 + k) ((1 + k) x - 2 k s) / t
@@ -87,9 +70,6 @@ class Tanimoto(Kernel):
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         products = ops.keep(ops.products(rows, points))
         return _exported_quotient(ops, products, ops.keep(ops.square_sums(rows, points) - products))
-
-    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        return 1.0
 
 
 def _quotient(above: Array, below: Array, otherwise: float = 1.0) -> Array:
@@ -138,6 +118,11 @@ class Overlap(NonNegative):
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return self.slopes(rows, points, cross_gram, weights)[0]
 
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        sums = _row_sums(rows)
+        mean = float(namespace(sums).mean(sums))
+        return (1.0 / mean if mean > 0 else 1.0), self
+
 
 def _row_sums(rows: Array) -> Array:
     if scipy.sparse.issparse(rows):
@@ -172,11 +157,6 @@ class HistogramIntersection(Overlap):
         inside = self.within(dense(points))
         return self._pulled(inside if rows is points else rows, inside, weights)
 
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        sums = _row_sums(rows)
-        mean = float(namespace(sums).mean(sums))
-        return (1.0 / mean if mean > 0 else 1.0), self
-
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return ops.column_sums(_least, rows, points)
 
@@ -185,7 +165,7 @@ class HistogramIntersection(Overlap):
 
 
 @dataclass(frozen=True, repr=False)
-class Jaccard(Overlap):
+class Jaccard(UnitLength, Overlap):
     """sum_j min(x_j, y_j) / sum_j max(x_j, y_j), for sets (rows of 0 and 1), counts and shares.
 
     Two rows of zeros have similarity one.  Positive definite on rows without negative numbers.  Ralaivola,
@@ -201,16 +181,9 @@ class Jaccard(Overlap):
     """
 
     name = "jaccard"
-    bounded = True
 
     def _of(self, shared: Array, sizes: Array) -> Array:
         return _quotient(shared, sizes - shared)
-
-    def diagonal(self, rows: Array) -> Array:
-        return constant_diagonal(rows, 1.0)
-
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        return None
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
         # with m = sum_j min(x_j, s_j) and t = sum_j x_j + sum_j s_j, k = m / (t - m) and
@@ -222,22 +195,14 @@ class Jaccard(Overlap):
         slopes, kinks = self._pulled(rows, inside, share * (1 + cross_gram))
         return slopes - namespace(share).sum(share * cross_gram, axis=0)[:, None], kinks
 
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        sums = _row_sums(rows)
-        mean = float(namespace(sums).mean(sums))
-        return (1.0 / mean if mean > 0 else 1.0), self
-
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         shared = ops.keep(ops.column_sums(_least, rows, points))
         sizes = ops.column_sums(lambda _, x, s: x + s, rows, points)
         return _exported_quotient(ops, shared, ops.keep(sizes - shared))
 
-    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        return 1.0
-
 
 @dataclass(frozen=True, repr=False)
-class Hamming(Wide):
+class Hamming(UnitLength, Wide):
     """exp(-(number of columns that differ) / width), for categories that are given as numbers.
 
     Only equality of the numbers matters.  Positive definite, because it is a product of kernels of single columns, each
@@ -262,13 +227,9 @@ class Hamming(Wide):
     name = "hamming"
     differentiable = True
     moves = False
-    bounded = True
     stretches = False
     metric = "columns"
-
-    @staticmethod
-    def gamma_of(width: float) -> float:
-        return 1.0 / width
+    gamma_power = 1
 
     def distances(self, rows: Array, points: Array) -> Array | None:
         rows, points = dense(rows), dense(points)
@@ -280,12 +241,6 @@ class Hamming(Wide):
 
     def bind(self, points: Array) -> CrossGram:
         return lambda rows: namespace(rows).exp(-self.gamma * self.distances(rows, points))
-
-    def diagonal(self, rows: Array) -> Array:
-        return constant_diagonal(rows, 1.0)
-
-    def diagonal_gradient(self, rows: Array) -> Array | None:
-        return None
 
     def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
         return -self.gamma * np.asarray(self.distances(rows, points))
@@ -299,6 +254,9 @@ class Hamming(Wide):
     def still_columns(self, n_columns: int) -> tuple[int, ...]:
         return tuple(range(n_columns))
 
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return 1.0, self
+
     def unit_scales(self, rows: Array) -> tuple[float, ...]:
         return (0.0,) * rows.shape[1]
 
@@ -307,6 +265,3 @@ class Hamming(Wide):
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return ops.exp(-self.gamma * ops.column_sums(lambda inner, x, s: 1.0 - inner.equal(x, s), rows, points))
-
-    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        return 1.0

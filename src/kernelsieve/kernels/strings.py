@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .base import check_positive, check_width
-from .objects import ObjectKernel, check_count
+from .base import check_count, check_positive, check_width
+from .objects import UnitObjects
 
 NO_TOKEN = -1  # the code that shorter sequences are padded with
 STEPS_AT_ONCE = 2**18  # number of table entries (pairs of tokens or of steps) filled together: 2 MB in float64
 
 
-class SequenceKernel(ObjectKernel):
+class SequenceKernel(UnitObjects):
     """A kernel of strings, bytes and other sequences of tokens, with k(x, x) = 1."""
 
     least_length = 1  # length of the shortest sequence that is accepted
@@ -38,10 +38,6 @@ class SequenceKernel(ObjectKernel):
         if len(one) < self.least_length:
             return f"the {self.name} kernel needs at least {self.least_length} letters: leave out shorter rows"
         return None
-
-    def lengths(self, objects: list[Any]) -> np.ndarray:
-        self.check(objects)
-        return np.ones(len(objects))
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,6 @@ class Spectrum(SequenceKernel):
 
     k: int = 3
     name = "spectrum"
-    definite = True
 
     def __post_init__(self) -> None:
         check_count("Spectrum", "k", self.k)
@@ -139,7 +134,6 @@ class Subsequence(SequenceKernel):
     k: int = 3
     decay: float = 0.5
     name = "subsequence"
-    definite = True
 
     def __post_init__(self) -> None:
         check_count("Subsequence", "k", self.k)
@@ -232,6 +226,7 @@ class Edits(SequenceKernel):
     """The Levenshtein distance itself, of which `from_distance("levenshtein")` makes a kernel."""
 
     name = "edits"
+    definite = None
     least_length = 0
 
     def prepared(self, objects: list[Any]) -> list[np.ndarray]:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .base import check_positive, check_width
-from .objects import ObjectKernel, check_count
+from .base import check_count, check_positive, check_width
+from .objects import UnitObjects
 from .strings import by_length, cosines, padded
 
 
 @dataclass(frozen=True)
-class GlobalAlignment(ObjectKernel):
+class GlobalAlignment(UnitObjects):
     """The sum, over all alignments of two series x and y, of the product of local kernels of aligned steps.
 
     The sum is normalised so that the kernel of a series with itself is one.  With the local kernel g / (2 - g),
@@ -47,7 +47,6 @@ class GlobalAlignment(ObjectKernel):
 
     width: float = 1.0
     name = "global alignment"
-    definite = True
 
     def __post_init__(self) -> None:
         check_positive("GlobalAlignment", "width", self.width)
@@ -68,10 +67,6 @@ class GlobalAlignment(ObjectKernel):
         self.check(objects)
         series = [np.asarray(one, dtype=np.float64).reshape(len(one), -1) for one in objects]
         return [(one, float(self._log_values(one[None], one[None], np.array([len(one)]))[0, 0])) for one in series]
-
-    def lengths(self, objects: list[Any]) -> np.ndarray:
-        self.check(objects)
-        return np.ones(len(objects))
 
     def between(self, left: list[tuple[np.ndarray, float]], right: list[tuple[np.ndarray, float]]) -> np.ndarray:
         (x, own), (y, others) = zip(*left, strict=True), zip(*right, strict=True)
@@ -115,7 +110,7 @@ class GlobalAlignment(ObjectKernel):
 
 
 @dataclass(frozen=True)
-class Fingerprint(ObjectKernel):
+class Fingerprint(UnitObjects):
     """Tanimoto's similarity of bit vectors: |x and y| / |x or y|; two vectors without bits have similarity one.
 
     Accepts rdkit's bit vectors, strings of 0 and 1, sequences of 0 and 1, and sets of the bits that are on.  Positive
@@ -131,13 +126,9 @@ class Fingerprint(ObjectKernel):
     """
 
     name = "fingerprint"
-    definite = True
 
     def prepared(self, objects: list[Any]) -> list[frozenset[int]]:
         return [_bits_on(one) for one in objects]
-
-    def lengths(self, objects: list[Any]) -> np.ndarray:
-        return np.ones(len(objects))
 
     def between(self, left: list[frozenset[int]], right: list[frozenset[int]]) -> np.ndarray:
         numbers = {bit: place for place, bit in enumerate(sorted(set().union(*right)))}
@@ -163,7 +154,7 @@ def _bit_matrix(bits: list[frozenset[int]], numbers: dict[int, int]) -> Any:
 
 
 @dataclass(frozen=True)
-class WeisfeilerLehman(ObjectKernel):
+class WeisfeilerLehman(UnitObjects):
     """The cosine between the counts of node labels of two graphs, after 0 .. depth rounds of relabelling.
 
     In every round each node gets a new label, made of its own and the sorted labels of its neighbours.  So two nodes
@@ -195,7 +186,6 @@ class WeisfeilerLehman(ObjectKernel):
     depth: int = 3
     label: str = "label"
     name = "weisfeiler-lehman"
-    definite = True
 
     def __post_init__(self) -> None:
         check_count("WeisfeilerLehman", "depth", self.depth, least=0)
@@ -230,10 +220,6 @@ class WeisfeilerLehman(ObjectKernel):
             labels = {node: (labels[node], *around[node]) for node in neighbours}
             found.update((depth, label) for label in labels.values())
         return found
-
-    def lengths(self, objects: list[Any]) -> np.ndarray:
-        self.check(objects)
-        return np.ones(len(objects))
 
     def between(self, left: list[Counter[Any]], right: list[Counter[Any]]) -> np.ndarray:
         return cosines(left, right)

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_foreign, is_numpy, is_torch, like, namespace, take_rows, to_numpy
-from .base import CrossGram, Kernel, check_real, dense
+from .base import CrossGram, Kernel, check_real
+from .blocks import dense
 from .objects import ObjectKernel, shown
 from .products import Linear
 from .views import View

@@ -13,7 +13,8 @@ import scipy.sparse
 from ..arrays import Array, like, namespace
 from ..errors import OutsideDomain
 from .algebra import Composite, Slopes
-from .base import CrossGram, Kernel, columns_of
+from .base import CrossGram, Kernel
+from .blocks import columns_of
 from .width import Seen, column_numbers
 
 

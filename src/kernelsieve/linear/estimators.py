@@ -25,7 +25,7 @@ from ..fit.parameters import (
     parameter,
     unchanged_on_failure,
 )
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows import weights_of
 from ..rows.checks import LARGEST, SMALLEST, ScaleError, check_spread, finite, unit_of, unit_of_variances
 from ..rows.dispatch import validate_rows

@@ -58,7 +58,8 @@ from ..fit.span import Span
 from ..fit.stages import CallbackSupportMixin, Stages
 from ..fit.values import RememberedKernel, check_symmetry
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
-from ..kernels.base import check_coef0, dense
+from ..kernels.base import check_coef0
+from ..kernels.blocks import dense
 from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, column_numbers, multiple_of_median, resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns, watched

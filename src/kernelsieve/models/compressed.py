@@ -178,8 +178,7 @@ class CompressedKernelPCA(KernelTransformer):
                 if isinstance(self.gamma, str) and self.gamma not in ("median", "scale"):
                     shared["gamma"] = gamma
             self._compress(KernelPCA(**shared).fit(rows.X), None)
-        self._warn_unless_converged()
-        self._warn_of_loss()
+        self._warn()
         return self
 
     def _compress(self, model: Any, X: Any) -> None:
@@ -201,8 +200,14 @@ class CompressedKernelPCA(KernelTransformer):
                 )
             self._adopt(model, error, found)
 
-    def _warn_of_loss(self) -> None:
-        """Warn of components whose scores are no longer close to the original ones."""
+    def _warn(self) -> None:
+        """Warn if the search had not converged, and of components whose scores are no longer close to the original."""
+        if not self.converged_:
+            warn(
+                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still lower the "
+                "error of the scores",
+                ConvergenceWarning,
+            )
         r2 = self.compression_["r2"]
         lost = np.flatnonzero(r2 < LEAST_R2)
         if not len(lost):
@@ -216,14 +221,6 @@ class CompressedKernelPCA(KernelTransformer):
             "target_error in place of their number",
             CompressionWarning,
         )
-
-    def _warn_unless_converged(self) -> None:
-        if not self.converged_:
-            warn(
-                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still lower the "
-                "error of the scores",
-                ConvergenceWarning,
-            )
 
     def _adopt(self, model: Any, error: ExpansionError, found: Compression) -> None:
         for name in INHERITED + (CAPTURED if found.expansion is model.expansion_ else ()):
@@ -385,8 +382,7 @@ def compress(
     if target_error is not None:
         compressed.target_error = target_error
     compressed._compress(original, X)
-    compressed._warn_unless_converged()
-    compressed._warn_of_loss()
+    compressed._warn()
     return compressed
 
 

@@ -293,18 +293,6 @@ class ExpansionTransform(TransformerMixin):
         return self.expansion_.n_components
 
 
-ROWS_ARE_GONE = (
-    "component_agreement_ is measured on the training rows when it is first read, and they are no longer there: read "
-    "it after fit, while X is in memory and before the model is saved, or give rows to component_agreement(X)"
-)
-ROWS_HAVE_CHANGED = (
-    "component_agreement_ is measured on the training rows when it is first read, and X has changed since fit: give "
-    "the rows to component_agreement(X)"
-)
-BEYOND_THE_BUDGET = (
-    "component_agreement_ is not known: to measure it takes more kernel values than max_evaluations allows. Give "
-    "rows to component_agreement(X), which computes the values of all pairs of them"
-)
 # The variances of scores may differ by this share of the largest before rows are taken to have changed since `fit`.
 SAME_VARIANCE = 1e-3
 
@@ -392,7 +380,10 @@ class MeasuresAgreement:
         if len(sampled.indices) < 2:
             raise ValueError("component_agreement needs at least 2 different rows")
         if check and sampled.whole and not self._has_variances_on(sampled):
-            raise AttributeError(ROWS_HAVE_CHANGED)
+            raise AttributeError(
+                "component_agreement_ is measured on the training rows when it is first read, and X has changed since "
+                "fit: give the rows to component_agreement(X)"
+            )
         return agreement_with_exact(expansion, sampled, n_threads)
 
     def _has_variances_on(self: Any, sampled: Any) -> bool:
@@ -418,10 +409,17 @@ class MeasuresAgreement:
         if getattr(self, "captured_ratio_kind_", "") == "exact":
             return Agreement(np.ones(self.expansion_.n_components), 1.0, self.n_samples_seen_)
         if self._has_budget:
-            raise AttributeError(BEYOND_THE_BUDGET)
+            raise AttributeError(
+                "component_agreement_ is not known: to measure it takes more kernel values than max_evaluations "
+                "allows. Give rows to component_agreement(X), which computes the values of all pairs of them"
+            )
         found = _remembered_rows(self)
         if found is None:
-            raise AttributeError(ROWS_ARE_GONE)
+            raise AttributeError(
+                "component_agreement_ is measured on the training rows when it is first read, and they are no longer "
+                "there: read it after fit, while X is in memory and before the model is saved, or give rows to "
+                "component_agreement(X)"
+            )
         X, sample_weight = found
         return self._agreement_on(
             _weighted(ordered_rows(X, self._new_row_rules, fits=False), self._weights_of_fit(sample_weight)), check=True

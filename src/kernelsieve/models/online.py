@@ -237,7 +237,10 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         first = self._stream is None
         state = self._begun(rows) if self._stream is None else self._stream
         check_frozen(self, state.parameters)
-        driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
+        kernel, indefinite = state.kernel, False
+        if first and kernel.definite is None:  # the first rows of the stream decide
+            indefinite = is_indefinite(kernel, gram_of(kernel, rows.X[: PLAN.evaluation_rows, :]))
+        driver = self._driver(kernel, state.rule, indefinite)
         driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
         return replace(
             state,
@@ -378,10 +381,6 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         """The driver of the rule, rebuilt from a state, or new if there is no state."""
         indefinite = indefinite or kernel.definite is False
         return OnlineDriver(kernel, self.rule, self._settings(), state, indefinite=indefinite)
-
-    def _looks_indefinite(self, kernel: Kernel, X: Any) -> bool:
-        """Whether a kernel of unknown definiteness turns out to be indefinite on the first rows of a stream."""
-        return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[: PLAN.evaluation_rows, :]))
 
     def _settings(self) -> Settings:
         return Settings(

@@ -102,9 +102,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             name, parameters = kernel.name, {} if kernel.precomputed else kernel.params()
         else:
             return kernel(rows, points)
-        compute = partial(
-            pairwise_kernels, metric=name, filter_params=True, n_jobs=self._n_parallel_jobs(), **parameters
-        )
+        n_jobs = None if self.n_jobs is None else effective_n_threads(self.n_jobs)
+        compute = partial(pairwise_kernels, metric=name, filter_params=True, n_jobs=n_jobs, **parameters)
         if kernel is None or kernel.metric != "manhattan":
             return compute(X, Y)
         block = compute(_narrow_indices(rows), _narrow_indices(points))
@@ -129,9 +128,6 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if is_function(self.kernel):
             return None
         return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
-
-    def _n_parallel_jobs(self) -> int | None:
-        return None if self.n_jobs is None else effective_n_threads(self.n_jobs)
 
     def _gamma(self, X: Array) -> float:
         if not kernel_of(self.kernel).uses_gamma:

@@ -347,7 +347,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if sample.plan.all_evaluate and not sample.rows.whole:
             effort = replace(effort, n_samples=sample.size)
         chooser = Chooser(problem, effort, self.selection)
-        warn_of_idle_options(self, chooser.rule_name)
+        for name, why in idle_options(self, chooser.rule_name).items():
+            warn(f"{name}={getattr(self, name)!r} has no effect: {why}")
         choice = self._chosen(chooser)
         history = choice.selection.history
         history.setdefault("rule", chooser.rule_name)
@@ -440,12 +441,6 @@ def idle_options(model: Any, rule_name: str) -> dict[str, str]:
         found |= dict.fromkeys(("gamma", "degree", "coef0"), "the kernel's values are given, by a gram or a function")
     defaults = {field.name: field.default for field in dataclasses.fields(model)}
     return {name: why for name, why in found.items() if _given(getattr(model, name), defaults[name])}
-
-
-def warn_of_idle_options(model: Any, rule_name: str) -> None:
-    """Warn of each option that has no effect, with the reason."""
-    for name, why in idle_options(model, rule_name).items():
-        warn(f"{name}={getattr(model, name)!r} has no effect: {why}")
 
 
 def _given(value: Any, default: Any) -> bool:

@@ -260,7 +260,9 @@ class OnlineMonitor:
             if len(windows):
                 t2[with_window], spe[with_window], parts[with_window] = self._statistics_and_parts(windows)
                 smooth = self._smoothed_on(spe[with_window])
-                self._wait_for_entry(windows[smooth <= self.limits_["spe"]])
+                normal = windows[smooth <= self.limits_["spe"]]
+                if self._drift is not None and len(normal):
+                    self._drift = replace(self._drift, waiting=[*self._drift.waiting, normal])
                 spe[with_window] = smooth
         records = self._records(t2, spe, parts, lambda row, j: words(first + row, j))
         self._follow_drift()
@@ -295,13 +297,14 @@ class OnlineMonitor:
     def _records(self: Any, t2: np.ndarray, spe: np.ndarray, parts: np.ndarray, words: Words) -> list[Record]:
         names, limits = self.variable_names_, self.limits_
         needed, remembered = self.alarm_rule
+        parts = parts if self._encoder is None else without_calendar(self._encoder, parts)
         recent, number, records = list(self._live.recent), self._live.number, []
         for row, (one_t2, one_spe) in enumerate(zip(t2.tolist(), spe.tolist(), strict=True)):
             missing = one_spe != one_spe
             exceeded = bool(one_spe > limits["spe"])
             if not missing:
                 recent = [*recent, exceeded][-remembered:]
-            found = [] if missing else causes_of(self._without_calendar(parts[row]))
+            found = [] if missing else causes_of(parts[row])
             top = tuple((names[j], share) for j, share in found)
             causes = tuple(f"{words(row, j)} ({percent(share)})" for j, share in found) if exceeded else ()
             alarm = exceeded and sum(recent) >= needed
@@ -310,13 +313,6 @@ class OnlineMonitor:
             number += 1
         self._live = replace(self._live, number=number, recent=tuple(recent))
         return records
-
-    def _without_calendar(self: Any, parts: np.ndarray) -> np.ndarray:
-        return parts if self._encoder is None else without_calendar(self._encoder, parts)
-
-    def _wait_for_entry(self: Any, windows: np.ndarray) -> None:
-        if self._drift is not None and len(windows):
-            self._drift = replace(self._drift, waiting=[*self._drift.waiting, windows])
 
     def _follow_drift(self: Any) -> None:
         """Once enough rows wait, add them to the moments and the centre of the inputs, and recompute the components."""

@@ -23,7 +23,7 @@ import scipy.sparse
 
 from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows.checks import finite
 from ..rows.rows import ArrayRows, Rows
 from ..rows.sources import Stream

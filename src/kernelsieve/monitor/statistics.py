@@ -59,7 +59,7 @@ from ..arrays import Array, is_foreign, itemsize, like, namespace, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..numerics import ROUNDING
 from ..rows.checks import SMALLEST, ScaleError, finite
 from ..rows.rows import map_row_blocks

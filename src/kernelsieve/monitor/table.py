@@ -34,10 +34,10 @@ from ..rows.frames import (
     is_frame,
     with_text_names,
 )
-from ..tables.calendar import with_date
+from ..tables.calendar import CYCLE, JOINED, with_date
 from ..tables.columns import NOT_ENCODED, encoded_rows
 from ..tables.encoder import TableEncoder
-from ..tables.plan import COUNTER, CYCLE, JOINED, LEFT_OUT, infinite_value
+from ..tables.plan import COUNTER, LEFT_OUT, infinite_value
 from .series import ArraySeries
 
 N_TOP = 3  # number of columns named as causes

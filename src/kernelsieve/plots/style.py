@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from ..arrays import on_host, to_numpy
 from ..fit.parameters import two_whole_numbers
-from ..kernels import base
+from ..kernels import blocks
 from ..rows.frames import column_names
 
 Axes: TypeAlias = Any  # stands for matplotlib.axes.Axes, because matplotlib is not imported here
@@ -143,7 +143,7 @@ def percent(value: float, position: Any = None) -> str:
 
 def dense(rows: Any) -> np.ndarray:
     """Rows as a dense array of float64."""
-    return np.asarray(base.dense(on_host(rows)), dtype=np.float64)
+    return np.asarray(blocks.dense(on_host(rows)), dtype=np.float64)
 
 
 def feature_names(model: Any) -> list[str]:

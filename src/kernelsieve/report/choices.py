@@ -186,7 +186,11 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
     whole, *halves = (span.expansion(components) for span, components in zip(spans, found, strict=True))
     few = rows[:: max(1, len(rows) // PAGE.agreement_rows)]
     agreement = agree(*(half.transform(few) for half in halves))
-    scores = own if factor == 1.0 else turned_to(np.asarray(whole.transform(rows)), own)
+    if factor == 1.0:
+        scores = own
+    else:  # with signs that agree with the model's own, so that the map does not flip from one width to the next
+        scores = np.asarray(whole.transform(rows))
+        scores = scores * np.where(np.sum(scores * own, axis=0) < 0, -1.0, 1.0)
     return Width(factor, gamma, found[0].variances / spans[0].total_variance, agreement, scores)
 
 
@@ -199,11 +203,6 @@ def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
     total = MomentSum(kernel, points, whitening.matrix)
     first, second = (total.over(sample[part::2], None, n_threads=1) for part in (0, 1))
     return [PointSpan(kernel, points, None, center, moments) for moments in (first + second, first, second)]
-
-
-def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The scores with signs that agree with `others`, so that the map does not flip from one width to the next."""
-    return scores * np.where(np.sum(scores * others, axis=0) < 0, -1.0, 1.0)
 
 
 def agree(first: np.ndarray, second: np.ndarray) -> float:

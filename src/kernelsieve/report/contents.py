@@ -172,7 +172,12 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
 
 def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
     """One or two sentences: which columns change most along the first components, and how many rows are odd."""
-    along = [_movers(walk["columns"]) for walk in meaning["walks"][:2] if walk.get("columns")]
+    # Of each component, the columns that change at least half as much as the first.
+    along = [
+        [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
+        for columns in (walk.get("columns") for walk in meaning["walks"][:2])
+        if columns
+    ]
     found = []
     if along:
         further = [name for name in along[1] if name not in along[0]] if len(along) > 1 else []
@@ -184,11 +189,6 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
         are = "row is" if odd["n_odd"] == 1 else "rows are"
         found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
     return " ".join(found)
-
-
-def _movers(columns: list[JSON]) -> list[str]:
-    """Names of the columns that change most along a component: those that change at least half as much as the first."""
-    return [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
 
 
 def joined(names: list[str]) -> str:

@@ -30,7 +30,7 @@ from sklearn.pipeline import Pipeline
 
 from ..arrays import to_numpy
 from ..kernels import is_function
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows.frames import Column, Frame
 from ..threads import cached_property
 from .limits import PAGE

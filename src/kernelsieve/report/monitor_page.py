@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import Iterator
 from html import escape
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -20,29 +21,6 @@ from ..tables.calendar import date_columns, with_date
 from .code import table_call
 from .limits import PAGE
 from .page_data import JSON, Options, cell, cells
-
-STYLE = """
-.time { margin: 1.1rem 0 0; }
-.time .plot { position: relative; }
-.time svg { display: block; width: 100%; height: 13rem; border-bottom: 1px solid var(--line); overflow: visible; }
-.time .second svg { height: 8rem; }
-.time path, .time line { vector-effect: non-scaling-stroke; fill: none; }
-.time .ends { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.82rem;
-  margin-top: 0.2rem; }
-.time .limit { position: absolute; right: 0; font-size: 0.8rem; color: var(--soft); background: var(--page);
-  padding: 0 0.3rem; line-height: 1.3; transform: translateY(-50%); }
-.why { list-style: none; margin: 0.4rem 0 0; padding: 0; }
-.why li { margin: 0.2rem 0; overflow-wrap: anywhere; }
-.card .times { color: var(--warm); font-weight: 600; white-space: nowrap; }
-.shares { display: grid; grid-template-columns: minmax(4rem, max-content) minmax(0, 1fr) max-content;
-  gap: 0.35rem 0.8rem; align-items: center; max-width: 46rem; font-size: 0.9rem; }
-.shares i { display: block; height: 0.7rem; border-radius: 0 2px 2px 0; background: var(--accent); min-width: 1px; }
-dl + h3 { margin-top: 1.6rem; }
-@media (max-width: 46rem) {
-  .time .ends span:nth-child(even) { display: none; }
-  .time svg { height: 10rem; }
-}
-"""
 
 
 def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
@@ -183,23 +161,15 @@ def _code(options: Options) -> str:
     )
 
 
-def monitor_html(contents: JSON, style: str) -> str:
+def monitor_html(contents: JSON, page: Template, style: str, own_style: str) -> str:
     """The page as HTML; all texts from the user's table are escaped."""
-    title = escape(contents["title"])
     sections = [_header(contents), _over_time(contents), _alarms(contents), _columns(contents), _sure(contents)]
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    text = "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">\n<meta name="generator" content="kernelsieve">',
-            f'<title>{title}</title>\n<link rel="icon" href="data:,">\n<style>\n{style}{STYLE}</style>\n</head>',
-            "<body>\n<main>",
-            *filter(None, sections),
-            f"<footer>Made with kernelsieve {escape(contents['version'])}. This page is one file and needs no network.",
-            "</footer>\n</main>\n</body>\n</html>\n",
-        ]
+    text = page.substitute(
+        style=style,
+        own_style=own_style,
+        title=escape(contents["title"]),
+        sections="\n".join(filter(None, sections)),
+        version=escape(contents["version"]),
     )
     text = re.sub(r"(\d) %", "\\1\u00a0%", text)  # no line breaks between a number and its per cent sign
     return text.encode("utf-8", "replace").decode()  # an unpaired surrogate cannot be written to a file

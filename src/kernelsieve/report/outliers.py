@@ -199,13 +199,10 @@ def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list
 def _advice(data: PageData, blamed: Counter[str]) -> JSON | None:
     """The heavy-tailed columns that make many rows odd, for which a robust scale would help; None without any."""
     steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
-    heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
+    standard = [step for step in steps if getattr(step, "scale", "") == "standard"]
+    heavy = {str(name) for step in standard for name in getattr(step, "heavy_tails_", [])}
     named = [name for name in sorted(heavy) if blamed[name] >= max(1, PAGE.blamed * blamed.total())]
     return {"columns": named, "n_rows": sum(blamed[name] for name in named)} if named else None
-
-
-def _heavy(step: object) -> list[str]:
-    return [str(name) for name in getattr(step, "heavy_tails_", [])]
 
 
 class _Reasons:

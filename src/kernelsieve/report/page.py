@@ -49,7 +49,8 @@ class Report:
     def html(self) -> str:
         """The whole page, as HTML."""
         if self.contents.get("kind") == "monitor":
-            return monitor_html(self.contents, asset("page.css"))
+            template = Template(asset("monitor.html"))
+            return monitor_html(self.contents, template, asset("page.css"), asset("monitor.css"))
         return page(self.contents)
 
     def save(self, path: str | PathLike[str]) -> None:

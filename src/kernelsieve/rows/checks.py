@@ -26,7 +26,7 @@ import scipy.sparse
 from sklearn.utils import assert_all_finite
 
 from ..arrays import FLOATS, Array, is_foreign, is_numpy, itemsize, namespace, to_numpy
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..threads import block_rows, row_ranges
 
 FIRST_GAP_ROWS = 10_000  # rows searched at a time for the first NaN

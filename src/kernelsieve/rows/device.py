@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -147,25 +148,12 @@ class DeviceRows(Rows):
         self.device = device
         self.weights = rows.weights
 
-    @property
-    def n_samples(self) -> int:  # type: ignore[override]
-        return self.rows.n_samples
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.rows.n_features
-
-    @property
-    def single_precision(self) -> bool:  # type: ignore[override]
-        return self.rows.single_precision
-
-    @property
-    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        return self.rows.names
-
-    @property
-    def length_known(self) -> bool:
-        return self.rows.length_known
+    # Of rows in blocks, these are known only after a pass.
+    n_samples: Any = property(attrgetter("rows.n_samples"))
+    n_features: Any = property(attrgetter("rows.n_features"))
+    single_precision: Any = property(attrgetter("rows.single_precision"))
+    names: Any = property(attrgetter("rows.names"))
+    length_known: Any = property(attrgetter("rows.length_known"))
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         rows = self.rows.sample(size, rng)

@@ -148,6 +148,20 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
         yield from results
 
 
+def in_one_array(
+    function: Callable[[slice], Any], X: Array, width: int, n_columns: int, n_threads: int, dtype: Any = np.float64
+) -> np.ndarray:
+    """The results of `map_row_blocks`, arrays with `width` columns, one below the other."""
+    out = np.empty((X.shape[0], width), dtype=dtype)
+
+    def fill(rows: slice) -> None:
+        out[rows] = function(rows)
+
+    for _ in map_row_blocks(fill, X, n_columns, n_threads):
+        pass
+    return out
+
+
 def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
     """Consecutive ranges of rows, each as long as `rows_on_device` says."""
     return row_ranges(n_rows, rows_on_device(n_columns, itemsize, halvings))

@@ -25,7 +25,7 @@ from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..fit.span import Points, Span
 from ..kernels import Kernel
-from ..rows.rows import map_row_blocks
+from ..rows.rows import in_one_array
 from ..solvers.greedy import Gram, StoredGram
 from ..threads import cached_property
 
@@ -119,15 +119,8 @@ class KernelGram:
         return lambda block: to_numpy(cross_gram(self.rows[block, :]))
 
     def _whole(self, part: Callable[[slice], np.ndarray], n_columns: int) -> np.ndarray:
-        out = np.empty((self.rows.shape[0], n_columns))
-
-        def fill(block: slice) -> None:
-            out[block] = part(block)
-
         n_threads = self.n_threads if n_columns >= COLUMNS_FOR_THREADS else 1
-        for _ in map_row_blocks(fill, self.rows, n_columns, n_threads):
-            pass
-        return out
+        return in_one_array(part, self.rows, n_columns, n_columns, n_threads)
 
 
 def gram_of_sample(sample: Sample) -> Gram:

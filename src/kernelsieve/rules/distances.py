@@ -25,8 +25,7 @@ from ..threads import ordered_map, row_ranges
 from .base import KernelGram, Selection
 
 # Two rows are copies of each other if their squared distance is at most this share of the sum of their squared lengths.
-COPIES = 1e-13
-COPIES_FLOAT32 = 1e-6
+COPIES = {4: 1e-6, 8: 1e-13}
 
 Combine = np.ufunc  # np.add or np.minimum, applied to the distances from the rows so far and from a new row
 
@@ -37,7 +36,7 @@ def far_rows(
     distances: np.ndarray,
     n_rows: int,
     combine: Combine,
-    tolerance: float = COPIES,
+    tolerance: float = COPIES[8],
 ) -> np.ndarray:
     """Up to `n_rows` rows, each the farthest from those before it; fewer if only copies of chosen rows are left.
 
@@ -76,7 +75,7 @@ def spread_rows(sample: Sample, n_rows: int, combine: Combine) -> np.ndarray:
 
 def copies_tolerance(values: Array) -> float:
     """The tolerance for copies of a row, given rows or kernel values, whose precision decides it."""
-    return COPIES_FLOAT32 if values.dtype == np.float32 else COPIES
+    return COPIES[4 if values.dtype == np.float32 else 8]
 
 
 def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:

@@ -35,7 +35,7 @@ from ..fit.captured_ratio import captured_on, carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows.sampling import shares_of
 from ..rules.base import Choice, Selection, Selector
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, UNSWAPPED, selector, takers

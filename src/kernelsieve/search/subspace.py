@@ -51,7 +51,7 @@ from ..arrays import (
 from ..fit.rowset import POINTS_FOR_THREADS, RowSet
 from ..fit.sample import Sample
 from ..kernels import Kernel, held
-from ..kernels.base import dense
+from ..kernels.blocks import dense
 from ..rows.sampling import shares_of
 from ..threads import CACHED_ROWS, cached_property, ordered_map, row_ranges, side_by_side
 from .lbfgs import Ascent

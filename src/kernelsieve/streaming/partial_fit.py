@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import on_host, take_rows
 from ..errors import warn
-from ..fit.captured_ratio import CapturedRatio, n_real
+from ..fit.captured_ratio import CapturedRatio
 from ..fit.moments import faded, rows_until_choice
 from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
 from ..fit.plan import PLAN
@@ -226,13 +226,6 @@ class PartialFit:
             float(span.weight),
             whole=sampled.whole,
         )
-        ratio = CapturedRatio(
-            self.captured_ratio_,
-            self.captured_ratio_kind_,
-            self.captured_ratio_n_samples_,
-            self.captured_ratio_interval_,
-            n_real(self.explained_variance_),
-        )
         self._stream = StreamState(
             reservoir,
             moments_on_host(span.moments),
@@ -241,7 +234,7 @@ class PartialFit:
             0.0,
             frozen_parameters(self),
             LastChoice(self.gamma_, self.support_, n_seen, self.selection_report_, self.n_iter_, self.converged_),
-            measured=Measured(self.mean_outside_, ratio, self._inverse_map),
+            measured=_measured_in({name: getattr(self, name, None) for name in STORED_BY_FIT}),
         )
         for name in STORED_BY_FIT:
             delattr(self, name)
@@ -449,14 +442,11 @@ class PartialFit:
 
 
 def _measured_in(state: dict[str, Any]) -> Measured | None:
-    """The measurements in a file; None if they are not complete."""
+    """The measurements among fitted attributes, given by name; None if they are not complete."""
     names = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_", "captured_ratio_interval_")
     if any(name not in state for name in (*names, "mean_outside_", "explained_variance_")):
         return None
-    value, kind, n_samples, interval = (state[name] for name in names)
-    n_directions = n_real(state["explained_variance_"])
-    ratio = CapturedRatio(value, kind, n_samples, tuple(interval), n_directions)
-    return Measured(float(state["mean_outside_"]), ratio, state.get("_inverse_map"))
+    return Measured(float(state["mean_outside_"]), CapturedRatio.stored(state), state.get("_inverse_map"))
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:

@@ -51,9 +51,7 @@ def calendar_role(name: str) -> str | None:
 
 def holds_role(role: str, values: np.ndarray) -> bool:
     """Whether all values that are not missing are whole numbers in the range of this calendar role."""
-    _, low, high = CALENDAR_NAMES[role]
-    present = values[~np.isnan(values)]
-    return bool(((present >= low) & (present <= high) & (present == np.floor(present))).all())
+    return bool(_in_range(role, values[~np.isnan(values)]).all())
 
 
 def date_columns(block: Block) -> dict[str, int]:

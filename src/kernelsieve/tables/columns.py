@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 
 from ..errors import ColumnError, warn
-from ..rows.frames import Block, Texts, column_names, texts_of
-from .calendar import CREDITED, CYCLE_PERIODS, DATE_PERIODS, TIME, circle, on_circle, split_date, with_date
-from .plan import (
-    BOOLEAN,
-    CATEGORY,
+from ..rows.frames import BOOLEAN, DATE, NUMBER, Block, Texts, column_names, texts_of
+from .calendar import (
+    CREDITED,
     CYCLE,
-    DATE,
+    CYCLE_PERIODS,
+    DATE_PERIODS,
     JOINED,
-    LEFT_OUT,
-    NUMBER,
-    SQUASHED,
-    check_zones,
-    infinite_value,
-    missing_value,
+    TIME,
+    circle,
+    on_circle,
+    split_date,
+    with_date,
 )
+from .plan import CATEGORY, LEFT_OUT, SQUASHED, check_zones, infinite_value, missing_value
 
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"

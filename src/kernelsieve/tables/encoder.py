@@ -17,23 +17,10 @@ from sklearn.utils.validation import _check_feature_names, check_array, check_is
 
 from ..errors import ColumnError, quoted
 from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
-from ..rows.frames import block_of, collected, column_names, with_text_names
-from .calendar import CYCLE_PERIODS, DATE_PARTS, DATE_PERIODS, TIME, date_columns, with_date
+from ..rows.frames import BOOLEAN, DATE, NUMBER, block_of, collected, column_names, with_text_names
+from .calendar import CYCLE, CYCLE_PERIODS, DATE_PARTS, DATE_PERIODS, JOINED, TIME, date_columns, with_date
 from .columns import decoded, encoded_columns, encoded_rows
-from .plan import (
-    BOOLEAN,
-    CATEGORY,
-    CYCLE,
-    DATE,
-    JOINED,
-    LEFT_OUT,
-    MAX_CATEGORIES,
-    NUMBER,
-    PlanOptions,
-    TableSummary,
-    missing_value,
-    planned,
-)
+from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, PlanOptions, TableSummary, missing_value, planned
 
 MAX_SHOWN = 6  # a description names at most this many columns of a kind
 SCALES = {

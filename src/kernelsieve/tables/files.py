@@ -234,10 +234,10 @@ def open_table(
     if extension in (".npy", ".npz"):
         return _array_table(called, _read_array(path, called, key))
     if extension == ".xlsx":
-        return _sheet_table(path, called, key, header, names, na, batch_size)
+        return _sheet_table(path, called, key, batch_size, header=header, names=names, na=na)
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, whole)
-    return _csv_table(path, called, header, names, na, batch_size, whole)
+    return _csv_table(path, called, batch_size, whole, header=header, names=names, na=na)
 
 
 def check_regular(path: Path) -> None:
@@ -267,18 +267,12 @@ def checked_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def _csv_table(
-    path: Path,
-    called: Path,
-    header: bool,
-    names: Sequence[str],
-    na: Sequence[str],
-    batch_size: int | None,
-    whole: bool,
+    path: Path, called: Path, batch_size: int | None, whole: bool, *, header: bool, names: Sequence[str], **options: Any
 ) -> Table:
     import polars as pl
 
     try:
-        file, frame = open_csv(path, header=header, names=names, na=na)
+        file, frame = open_csv(path, header=header, names=names, **options)
         if not file.n_rows:
             raise TableError(f"{called} has no rows")
         # The size in memory: a compressed file, or one of short numbers, is much smaller on disk.
@@ -295,22 +289,14 @@ def _csv_table(
     return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
 
 
-def _sheet_table(
-    path: Path,
-    called: Path,
-    key: str | None,
-    header: bool,
-    names: Sequence[str],
-    na: Sequence[str],
-    batch_size: int | None,
-) -> Table:
+def _sheet_table(path: Path, called: Path, key: str | None, batch_size: int | None, **options: Any) -> Table:
     """The table in a sheet of a workbook, which is first saved as a tab-separated file."""
     from .csv import write_sheet
 
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         saved = Path(folder) / "sheet.tsv"
         write_sheet(path, called, key, saved)
-        return replace(_csv_table(saved, called, header, names, na, batch_size, True), source=None)
+        return replace(_csv_table(saved, called, batch_size, True, **options), source=None)
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -34,7 +34,7 @@ import numpy as np
 from ..arrays import scrambled
 from ..errors import ColumnError
 from ..rows.frames import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Block
-from .calendar import CYCLE, CYCLE_PERIODS, FEW_POSITIONS, JOINED, TIME, calendar_role, date_circles, holds_role
+from .calendar import CYCLE, CYCLE_PERIODS, FEW_POSITIONS, TIME, calendar_role, date_circles, holds_role
 
 SAMPLE_ROWS = 50_000  # enough to estimate quartiles to a percent of the spread
 SAMPLE_VALUES = 2**24  # limit of rows x columns in the sample, which keeps it below 128 MB
@@ -422,20 +422,3 @@ def _shown(value: float, kind: str) -> str:
     if kind == DATE:
         return str(np.datetime64(0, "D") + np.timedelta64(int(value), "D"))
     return str(bool(value)).lower() if kind == BOOLEAN else f"{value:g}"
-
-
-__all__ = [
-    "BOOLEAN",
-    "CATEGORY",
-    "CYCLE",
-    "DATE",
-    "JOINED",
-    "LEFT_OUT",
-    "MAX_CATEGORIES",
-    "NUMBER",
-    "SQUASHED",
-    "TEXT",
-    "Plan",
-    "PlanOptions",
-    "planned",
-]
