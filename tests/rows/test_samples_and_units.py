@@ -8,8 +8,8 @@ import scipy.sparse
 from oracles import assert_same_up_to_sign
 
 from kernelsieve import KernelPCA, SparseKernelPCA
-from kernelsieve.rows import weights_of
 from kernelsieve.rows.checks import unit_of_variances
+from kernelsieve.rows.dispatch import weights_of
 from kernelsieve.rows.reservoir import Reservoir
 
 

@@ -17,22 +17,27 @@ shift is kept in float64 and, if the target computes in float32, written as the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from ..rows.frames import BOOLEAN, column_names
-from ..tables import TableEncoder
 from ..tables.calendar import CYCLE, circle_phases
 from ..tables.columns import calendar_parts, circle_periods, circle_radius
+from ..tables.encoder import TableEncoder
 from ..tables.plan import CATEGORY, LEFT_OUT, SQUASHED
 from .ops import NUMPY
 
 
 class ExportError(ValueError):
     """A model, or a part of one, cannot be exported."""
+
+
+def arrays_of(part: Any) -> dict[str, np.ndarray]:
+    """The fields of a dataclass that are arrays, by name."""
+    return {one.name: value for one in fields(part) if isinstance(value := getattr(part, one.name), np.ndarray)}
 
 
 class Step:
@@ -44,7 +49,8 @@ class Step:
 
     def on_windows(self, n_rows: int) -> Step:
         """This step for windows, in which several rows stand side by side."""
-        return self
+        repeated = {name: np.tile(value, n_rows) for name, value in arrays_of(self).items()}
+        return replace(self, **repeated)  # type: ignore[type-var]  # all steps are dataclasses
 
     def in_float32(self, largest: float) -> Step:
         """This step with numbers that float32 can represent, for points whose largest number is `largest`."""
@@ -81,9 +87,6 @@ class Affine(Step):
         """Whether another shift may be added to this one.  If the shift were 50 standard deviations or more, rounding
         of the sum would show in the scores."""
         return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < 50)
-
-    def on_windows(self, n_rows: int) -> Affine:
-        return Affine(np.tile(self.shift, n_rows), np.tile(self.factor, n_rows))
 
     def in_float32(self, largest: float) -> Affine:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -195,9 +198,6 @@ class Fill(Step):
     def __call__(self, ops: Any, rows: Any) -> Any:
         return ops.where(ops.isnan(rows), self.values, rows)
 
-    def on_windows(self, n_rows: int) -> Fill:
-        return Fill(np.tile(self.values, n_rows))
-
 
 # Values are clipped here before they are squashed: beyond it, the result is 3 to the last digit of float64, and the
 # square may overflow in float32.
@@ -216,9 +216,6 @@ class Squash(Step):
         share = near * (1 / self.bound)
         return ops.where(self.where, near / ops.sqrt(1.0 + share * share), rows)
 
-    def on_windows(self, n_rows: int) -> Squash:
-        return replace(self, where=np.tile(self.where, n_rows))
-
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
         inside = np.clip(rows / self.bound, -0.98, 0.98)  # a value at the bound would be taken back to infinity
         return np.where(self.where, self.bound * inside / np.sqrt(1 - inside**2), rows)
@@ -234,9 +231,6 @@ class Turn(Step):
     def __call__(self, ops: Any, rows: Any) -> Any:
         turned = self.radius * ops.sin(2 * np.pi * (rows + self.phase))
         return ops.where(self.radius != 0, turned, rows)
-
-    def on_windows(self, n_rows: int) -> Turn:
-        return Turn(np.tile(self.radius, n_rows), np.tile(self.phase, n_rows))
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
         radius = np.where(self.radius != 0, self.radius, 1.0)

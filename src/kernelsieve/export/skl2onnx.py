@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from ..io.container import package_version
 from ..io.registry import own_estimators
-from ..tables import TableEncoder
+from ..tables.encoder import TableEncoder
 from .float32 import single_is_enough, warn_of_rounding
 from .model import Form, form_of
 from .onnx_inputs import ROWS, TEXTS, Input, given_inputs, input_names, places_in_double, write

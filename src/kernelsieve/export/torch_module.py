@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..io.container import replacing
 from .float32 import single_is_enough, warn_of_rounding
 from .model import Form, form_of
 from .ops import Ops
-from .preprocessing import ExportError
+from .preprocessing import ExportError, arrays_of
 
 try:
     import torch
@@ -175,7 +175,7 @@ class ExpansionModule(torch.nn.Module):
 
     def _hold(self, part: Any, suffix: str = "", trained: Sequence[str] = ()) -> None:
         """Make the arrays of a step, or of the core, tensors of the module."""
-        for name, value in _arrays(part).items():
+        for name, value in arrays_of(part).items():
             tensor = torch.tensor(value, dtype=self._ops.dtype if value.dtype.kind == "f" else None)
             if not bool(torch.isfinite(tensor).all()):
                 raise ExportError(f"{name} of this model does not fit into float32: give dtype=torch.float64")
@@ -186,7 +186,7 @@ class ExpansionModule(torch.nn.Module):
 
     def _held(self, part: Any, suffix: str = "") -> Any:
         """A step, or the core, with the module's tensors in place of its arrays."""
-        return replace(part, **{name: getattr(self, name + suffix) for name in _arrays(part)})
+        return replace(part, **{name: getattr(self, name + suffix) for name in arrays_of(part)})
 
     def _forward(self, x: Any, output: str) -> Any:
         front = tuple(self._held(step, f"_{number}") for number, step in enumerate(self._form.front))
@@ -206,7 +206,3 @@ class ExpansionModule(torch.nn.Module):
         if self._form.limit is None:
             raise ExportError("this model decides nothing on a single row: only a monitor without smoothing does")
         return self._forward(x, "decision")
-
-
-def _arrays(part: Any) -> dict[str, np.ndarray]:
-    return {one.name: value for one in fields(part) if isinstance(value := getattr(part, one.name), np.ndarray)}

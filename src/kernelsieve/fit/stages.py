@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from ..rows import RowRules, watched
+from ..rows.dispatch import RowRules, watched
 from ..rows.sources import Advance
 
 __all__ = ["CallbackSupportMixin", "Stages", "printing"]

@@ -26,9 +26,8 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..kernels.blocks import dense
-from ..rows import weights_of
 from ..rows.checks import LARGEST, SMALLEST, ScaleError, check_spread, finite, unit_of, unit_of_variances
-from ..rows.dispatch import validate_rows
+from ..rows.dispatch import validate_rows, weights_of
 from ..threads import one_blas_thread
 from .alternation import SparseComponents, SparseRequest, fit_components, warn_about
 from .scatter import GramScatter, Scatter, cancels, row_mean, scatter_of

@@ -12,8 +12,8 @@ from sklearn.utils.validation import _get_feature_names
 
 from ..arrays import FLOATS, on_host
 from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
-from ..rows import weights_of
 from ..rows.checks import ScaleError, check_spread, finite
+from ..rows.dispatch import weights_of
 from ..threads import one_blas_thread
 from .alternation import SparseRequest, describe, make_penalty, refitted, sparse_pca, starting_axes
 from .estimators import ElasticNetPCA, checked_covariance, scaled_scatter

@@ -62,9 +62,9 @@ from ..kernels.base import check_coef0
 from ..kernels.blocks import dense
 from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, column_numbers, multiple_of_median, resolve_gamma
-from ..rows import RowRules, Rows, rows_of, settle_columns, watched
 from ..rows.checks import check_spread, finite, naming_gaps
-from ..rows.rows import ArrayRows
+from ..rows.dispatch import RowRules, rows_of, settle_columns, watched
+from ..rows.rows import ArrayRows, Rows
 from ..rows.sampling import MOST_WIDTHS, SampledRows, ShortSide, has_short_side, short_side
 from ..rules.base import Choice
 from ..search.auto_width import best_width, tried_widths

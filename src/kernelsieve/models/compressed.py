@@ -30,8 +30,8 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import RidgeMap, learned_preimage
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..kernels import kernel_of
-from ..rows import RowRules, rows_of
 from ..rows.checks import finite
+from ..rows.dispatch import RowRules, rows_of
 from ..rows.rows import ArrayRows
 from ..threads import one_blas_thread
 from .base import SETTLING_ROWS, KernelTransformer

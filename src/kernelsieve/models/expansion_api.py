@@ -23,9 +23,8 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import RidgeMap, Traversal, input_gradient, preimage, sensitivity, traversal
 from ..fit.parameters import checked_scores
 from ..kernels.objects import objects_of
-from ..rows import RowRules, Rows, in_blocks, mapped, new_rows
-from ..rows.dispatch import ordered_rows, weights_of
-from ..rows.rows import ArrayRows
+from ..rows.dispatch import RowRules, in_blocks, mapped, new_rows, ordered_rows, weights_of
+from ..rows.rows import ArrayRows, Rows
 from ..rows.sampling import shares_of
 from ..threads import effective_n_threads
 

@@ -27,8 +27,7 @@ from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import SavesItself, at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..kernels import NAMED_KERNELS, Kernel, is_function, kernel_of, named_kernel
-from ..rows import in_blocks, mapped
-from ..rows.dispatch import text_columns_named, validate_rows
+from ..rows.dispatch import in_blocks, mapped, text_columns_named, validate_rows
 from ..rows.kinds import floats_there, is_on_host
 from ..rows.rows import is_out_of_memory
 from .expansion_api import FittedExpansion, MeasuresAgreement

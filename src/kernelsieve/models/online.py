@@ -21,9 +21,9 @@ from ..fit.span import Span
 from ..fit.stages import printing
 from ..kernels import Kernel, kernel_of
 from ..numerics import DEPENDENT
-from ..rows import RowRules, Rows, some_rows
+from ..rows.dispatch import RowRules, some_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
-from ..rows.rows import ArrayRows
+from ..rows.rows import ArrayRows, Rows
 from ..rows.sampling import sample_rows
 from ..rules.base import Choice
 from ..streaming.online_driver import OnlineDriver, driver_layout

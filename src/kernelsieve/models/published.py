@@ -30,9 +30,8 @@ from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, more_t
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Components, PointSpan, Span, quadratic_forms
 from ..numerics import DEPENDENT, FEW_ROUNDINGS
-from ..rows import Rows
 from ..rows.checks import finite
-from ..rows.rows import ArrayRows
+from ..rows.rows import ArrayRows, Rows
 from ..rules.base import Choice, KernelGram, Selection
 from ..rules.distances import dissimilar_nodes
 from ..rules.registry import IMPROVED_RIDGE, gain

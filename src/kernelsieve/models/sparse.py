@@ -23,8 +23,7 @@ from ..fit.span import Span
 from ..fit.values import TIMED_ROWS, is_remembered, is_slow, remembered
 from ..kernels import Kernel, bind_callable, is_function, kernel_of
 from ..numerics import DEPENDENT
-from ..rows import Rows
-from ..rows.rows import ArrayRows
+from ..rows.rows import ArrayRows, Rows
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS

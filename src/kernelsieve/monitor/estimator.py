@@ -29,8 +29,8 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..kernels import kernel_of, names_of_kernels
-from ..rows import RowRules, ordered_rows, settle_columns
 from ..rows.checks import naming_gaps
+from ..rows.dispatch import RowRules, ordered_rows, settle_columns
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread

@@ -113,16 +113,8 @@ def small_fit(view: ModelView, n_support: int) -> Any:
             return None
 
 
-@dataclass(frozen=True)
-class Captured:
-    """The shares of exact kernel PCA's variance that are captured with several numbers of points."""
-
-    sizes: list[int]
-    shares: list[float]
-
-
-def captured(view: ModelView) -> Captured:
-    """Captured shares for numbers of points around the model's own, and for those that `fit` tried itself."""
+def captured(view: ModelView) -> dict[int, float]:
+    """The captured share for numbers of points around the model's own, and for those that `fit` tried itself."""
     model = view.model
     chosen = int(model.n_support_)
     fewest = view.n_components + 1
@@ -140,7 +132,7 @@ def captured(view: ModelView) -> Captured:
         found = small_fit(view, size) if fewest <= size <= most else None
         if found is not None:
             curve[size] = float(found.captured_ratio_)
-    return Captured(sorted(curve), [curve[size] for size in sorted(curve)])
+    return dict(sorted(curve.items()))
 
 
 @dataclass(frozen=True)

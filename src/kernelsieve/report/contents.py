@@ -276,7 +276,7 @@ def _amount(data: PageData, shown: np.ndarray) -> JSON:
     curve = captured(view)
     tried = widths(view, shown)
     chosen = [place for place, width in enumerate(tried) if width.factor == 1.0]
-    curves = [{"name": "this model", "sizes": curve.sizes, "shares": cells(curve.shares)}]
+    curves = [{"name": "this model", "sizes": list(curve), "shares": cells(curve.values())}]
     if data.options.curves is not None:
         curves = [{"name": name, **values} for name, values in data.options.curves.items()]
     return {

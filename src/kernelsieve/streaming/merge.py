@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import KernelWarning, warn
-from ..rows import settle_columns
+from ..rows.dispatch import settle_columns
 from ..threads import one_blas_thread
 from .state import FROZEN, ReservoirRows, StreamState, check_frozen, same_points, same_value
 

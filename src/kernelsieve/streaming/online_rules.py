@@ -229,10 +229,13 @@ class Sanger(Rule):
             self.mean_scores, self.mean_square = mean.copy(), float(mean @ mean)
         return True
 
-    def grow(self) -> None:
-        """Extend the coefficients by zeros for one more point."""
+    def learn_new_point(self, cross: np.ndarray, length: float, weight: float) -> None:
+        """Take one step of the rule for a row that has become a point; `cross` are its values with earlier points."""
         self.coef = np.vstack([self.coef, np.zeros(self.settings.n_components)])
         self.mean_coef = np.append(self.mean_coef, 0.0)
+        row = np.zeros(len(cross) + 1)
+        row[-1] = 1.0
+        self.learn(row, np.append(cross, length), length, weight)
 
     def learn(self, row: np.ndarray, cross: np.ndarray, length: float, weight: float) -> None:
         """Take one step of the rule.
@@ -277,11 +280,7 @@ class Hebbian(Sanger):
             if started and self.settings.budget is not None:
                 self.gram = _grown(self.gram, cross, length)
             return Change(enters=started)
-        self.grow()
-        row = np.zeros(len(cross) + 1)
-        row[-1] = 1.0
-        with_itself = np.append(cross, length)
-        self.learn(row, with_itself, length, weight)
+        self.learn_new_point(cross, length, weight)
         if self.settings.budget is None:
             return Change(enters=True)
         self.gram = _grown(self.gram, cross, length)
@@ -330,10 +329,7 @@ class Coherence(Sanger):
             self.learn(row, cross, float(inside @ inside), weight)
             return Change()
         self.lower = lower
-        self.grow()
-        row = np.zeros(len(lower))
-        row[-1] = 1.0
-        self.learn(row, np.append(cross, length), length, weight)
+        self.learn_new_point(cross, length, weight)
         return Change(enters=True)
 
 

@@ -33,8 +33,8 @@ from ..fit.plan import PLAN
 from ..fit.span import PointSpan, Span
 from ..fit.stages import printing
 from ..kernels import Kernel, kernel_of
-from ..rows import RowRules, some_rows
 from ..rows.checks import naming_gaps
+from ..rows.dispatch import RowRules, some_rows
 from ..rows.reservoir import Reservoir
 from ..rows.rows import ArrayRows
 from ..rows.sampling import SampledRows, row_keys
