@@ -27,7 +27,7 @@ from . import options
 from .inputs import STDIN, Applied, naming_file, read_input
 from .messages import Exit, clean, counted, percent
 from .options import check_share, given_options, names_of, parse_gamma, word
-from .outputs import STDOUT, check_guard, check_output, write_frames
+from .outputs import STDOUT, check_output, write_frames
 
 SHOWN = 10  # stretches of alarms on the screen
 JUDGED_ROWS = 2**14  # rows judged and written at a time
@@ -147,9 +147,8 @@ def monitor(
       kernelsieve report tomorrow.csv --model plant.ks -o page.html
     """
     params, given = context.params, given_options(context)
-    check_guard(output, guard_formulas)
     if output is not None:
-        check_output(output, [normal, new], kind="table", force=force, names=ALARM_COLUMNS)
+        check_output(output, [normal, new], kind="table", force=force, names=ALARM_COLUMNS, guard=guard_formulas)
     if save is not None:
         check_output(save, [normal, new], kind="model", force=force)
     model = _fitted(normal, asked, params, given) if _is_table(normal) else _loaded(normal, params, given)

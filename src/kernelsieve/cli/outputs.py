@@ -39,12 +39,23 @@ class Refused(typer.BadParameter):
 
 
 def check_output(
-    path: Path, inputs: Sequence[Path] = (), *, kind: str = "", force: bool = False, names: Sequence[str] = ()
+    path: Path,
+    inputs: Sequence[Path] = (),
+    *,
+    kind: str = "",
+    force: bool = False,
+    names: Sequence[str] = (),
+    guard: bool = False,
 ) -> None:
     """Raise, before a long run, if `path` cannot be written, or if a file would be lost.
 
-    `kind` is one of `WRITTEN`; `names` are the columns that a table will have.
+    `kind` is one of `WRITTEN`; `names` are the columns that a table will have; with `guard`, formulas are to be
+    guarded, which is possible only in a format in which a spreadsheet would run text as a formula.
     """
+    if guard and path != STDOUT and checked_format(path) in (".parquet", ".npy", ".npz"):
+        raise typer.BadParameter(
+            "is for .csv and .tsv files: other formats hold no formulas", param_hint="--guard-formulas"
+        )
     if path == STDOUT:
         if kind == "model" and sys.stdout.isatty():
             raise Refused("a model is not text: send it on, or write it to a file")
@@ -156,14 +167,6 @@ def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str],
         opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
         with opened(temporary, "wb") as file:
             return _write_csv(file, frames, written_separator(extension))
-
-
-def check_guard(path: Path | None, guard: bool) -> None:
-    """Raise if formulas are to be guarded in a file of a format in which text is never run as a formula."""
-    if guard and path is not None and path != STDOUT and checked_format(path) in (".parquet", ".npy", ".npz"):
-        raise typer.BadParameter(
-            "is for .csv and .tsv files: other formats hold no formulas", param_hint="--guard-formulas"
-        )
 
 
 def _guarded(frame: Any) -> Any:

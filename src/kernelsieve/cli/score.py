@@ -16,7 +16,7 @@ from ..errors import TableError
 from . import options
 from .inputs import core_of, load_model
 from .messages import Exit, clean, percent
-from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
+from .outputs import STDOUT, check_output, check_written, scored, write_frames
 from .transform import applied_to
 
 WORST = 5  # number of worst rows that are shown
@@ -78,9 +78,9 @@ def score(
         raise typer.BadParameter("--alarm-above needs a limit, which this model lacks: give --normal FILE")
     if output is not None:
         check_written(output, names, applied.kept)
-        check_guard(output, asked.guard_formulas)
         inputs = [data, model, *([normal] if normal else [])]
-        check_output(output, inputs, kind="table", force=force, names=[*applied.kept, *names])
+        columns, guard = [*applied.kept, *names], asked.guard_formulas
+        check_output(output, inputs, kind="table", force=force, names=columns, guard=guard)
     worst = Worst(names)
     frames = (
         scored(worst.seen(first, measured(core, rows, names, limit)), names, kept)

@@ -17,7 +17,7 @@ from .describe import as_data, describe
 from .inputs import Applied, core_of, encoder_of, is_precomputed, load_model, read_input, row_progress
 from .messages import clean
 from .options import names_of
-from .outputs import STDOUT, check_guard, check_output, check_written, save_model, say_written, scored, write_frames
+from .outputs import STDOUT, check_output, check_written, save_model, say_written, scored, write_frames
 
 INVERSE_ROWS = 4096  # scores turned back at a time: each pre-image is compared with every point, several times
 
@@ -51,8 +51,8 @@ def transform(
     applied = applied_to(fitted, data, asked)
     names = [str(name) for name in fitted.get_feature_names_out()]
     check_written(output, names, applied.kept)
-    check_guard(output, asked.guard_formulas)
-    check_output(output, [data, model], kind="table", force=force, names=[*applied.kept, *names])
+    columns, guard = [*applied.kept, *names], asked.guard_formulas
+    check_output(output, [data, model], kind="table", force=force, names=columns, guard=guard)
     scores = core_of(fitted).transform
     frames = (scored(np.asarray(scores(rows)), names, kept) for _, rows, kept in applied.blocks("transform"))
     n_rows = write_frames(output, frames, names, guard=asked.guard_formulas)
@@ -85,8 +85,7 @@ def inverse(
     chosen = names if table.named and set(names) <= set(table.names) else list(table.names)
     if len(chosen) != len(names):
         raise TableError(f"{table.path} has {len(chosen)} columns, the model has {len(names)} components")
-    check_guard(output, guard_formulas)
-    check_output(output, [scores, model], kind="table", force=force, names=_row_names(fitted))
+    check_output(output, [scores, model], kind="table", force=force, names=_row_names(fitted), guard=guard_formulas)
     values = table.numbers(chosen, "scores are numbers")
     with row_progress("inverse", len(values)) as advance:
         n_rows = write_frames(output, _rows_back(fitted, values, advance), _row_names(fitted), guard=guard_formulas)

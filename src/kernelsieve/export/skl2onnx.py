@@ -86,18 +86,31 @@ def _form(step: Any) -> Form:
     return step.form if isinstance(step, ScaledModel) else form_of(step)
 
 
-def _tensor_type(operator: Any) -> Any:
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+def _tensor_types() -> dict[Any, Any]:
+    """skl2onnx's types of tensors, by the dtype of their values."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
-    double = any(isinstance(variable.type, DoubleTensorType) for variable in operator.inputs)
+    return {np.dtype(np.float64): DoubleTensorType, np.dtype(np.float32): FloatTensorType, TEXTS: StringTensorType}
+
+
+def _dtype_of(variable: Any) -> Any:
+    """The dtype of an input; anything but float32, float64 and texts counts as int64, and is cast."""
+    known = {kind: dtype for dtype, kind in _tensor_types().items()}
+    return known.get(type(variable.type), np.dtype(np.int64))
+
+
+def _dtype_of_scores(operator: Any) -> Any:
     if isinstance(operator.raw_operator, ScaledModel):
-        double = operator.raw_operator.dtype == np.float64
-    return DoubleTensorType if double else FloatTensorType
+        return np.dtype(np.float64 if operator.raw_operator.dtype == np.float64 else np.float32)
+    double = any(_dtype_of(variable) == np.float64 for variable in operator.inputs)
+    return np.dtype(np.float64 if double else np.float32)
 
 
 def _score_shapes(operator: Any) -> None:
     n_rows = operator.inputs[0].get_first_dimension()
-    operator.outputs[0].type = _tensor_type(operator)([n_rows, _form(operator.raw_operator).n_components])
+    operator.outputs[0].type = _tensor_types()[_dtype_of_scores(operator)](
+        [n_rows, _form(operator.raw_operator).n_components]
+    )
 
 
 def _monitor_shapes(operator: Any) -> None:
@@ -105,7 +118,7 @@ def _monitor_shapes(operator: Any) -> None:
 
     n_rows = operator.inputs[0].get_first_dimension()
     operator.outputs[0].type = Int64TensorType([n_rows, 1])
-    operator.outputs[1].type = _tensor_type(operator)([n_rows, 1])
+    operator.outputs[1].type = _tensor_types()[_dtype_of_scores(operator)]([n_rows, 1])
 
 
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
@@ -129,29 +142,15 @@ def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
 
 def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, list[tuple[str, Any]], Any]:
     """An empty graph, the form to write into it, its inputs (name, dtype), and the requested dtype."""
-    from skl2onnx.common.data_types import DoubleTensorType
-
     if container.target_opset < 13:  # the oldest opset in which all operators used here have their present form
         raise ExportError(f"target_opset={container.target_opset} is too old: give 13 or more")
-    kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
+    kind = _dtype_of_scores(operator)
     form = _form(operator.raw_operator).centered(kind)
     given = [(variable.full_name, _dtype_of(variable)) for variable in operator.inputs]
     single = kind == np.float32 and all(dtype != np.float64 for _, dtype in given)
     arithmetic = np.dtype(np.float32 if single and single_is_enough(form) else np.float64)
     graph = Graph(arithmetic, scope.get_unique_variable_name("ks") + "_", min(container.target_opset, OPSET))
     return graph, form, given, kind
-
-
-def _dtype_of(variable: Any) -> Any:
-    """The dtype of an input; anything but float32, float64 and texts counts as int64, and is cast."""
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
-
-    known = {
-        DoubleTensorType: np.dtype(np.float64),
-        FloatTensorType: np.dtype(np.float32),
-        StringTensorType: TEXTS,
-    }
-    return known.get(type(variable.type), np.dtype(np.int64))
 
 
 def _into(container: Any, graph: Graph) -> None:
@@ -176,13 +175,8 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     register_onnx_converters()
     from onnx import helper
     from skl2onnx import to_onnx
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
-    tensors = {
-        np.dtype(np.float64): DoubleTensorType,
-        np.dtype(np.float32): FloatTensorType,
-        TEXTS: StringTensorType,
-    }
+    tensors = _tensor_types()
     converted = _with_scaled_model(pipeline, kind)
     given, known = _inputs_of(converted, kind, inputs)
     types = [(one.name, tensors[one.dtype]([None, one.width])) for one in given]

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import TINY, Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
+from ..fit.plan import SearchPlan
 from ..fit.rowset import RowSet, carried_variance, draw, tails
 from ..fit.sample import Sample
 from ..rules.base import gram_of_sample
@@ -81,18 +82,20 @@ class Race:
         return max(self.runners, key=lambda name: self.runners[name].value)
 
 
+@dataclass(frozen=True, eq=False)
 class FreePoints:
     """The search for any number of free points on one sample."""
 
-    def __init__(
-        self, sample: Sample, coordinates: Coordinates, max_iter: int, tol: float, rng: np.random.Generator
-    ) -> None:
-        self.sample = sample
-        self.plan = sample.plan
-        self.coordinates = coordinates  # the coordinates in which points are moved
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rng = rng
+    sample: Sample
+    coordinates: Coordinates  # the coordinates in which points are moved
+    max_iter: int
+    tol: float
+    rng: np.random.Generator
+
+    @property
+    def plan(self) -> SearchPlan:
+        """The numbers that steer the search."""
+        return self.sample.plan
 
     @cached_property
     def objective(self) -> CapturedVariance:

@@ -363,19 +363,15 @@ class ActiveCholesky:
         lower[:, :first] = kept[:, :first]
         if len(kept) > first:
             behind = kept[first:, first:]
-            lower[first:, first:] = _factor_of_product(behind)
+            # L with L L' = T T', for T = `behind`.  Forming the product squares the condition number, so this can fail;
+            # QR cannot, but is slower.
+            factor, failed = dpotrf(behind @ behind.T, lower=1, clean=1)
+            lower[first:, first:] = np.linalg.qr(behind.T)[1].T if failed else factor
         self.lower = lower
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """H_AA^-1 right."""
         return dpotrs(self.lower, right, lower=1)[0] if len(right) else right
-
-
-def _factor_of_product(matrix: np.ndarray) -> np.ndarray:
-    """The lower triangular L with L L' = T T', for T = `matrix`."""
-    lower, failed = dpotrf(matrix @ matrix.T, lower=1, clean=1)
-    # Forming the product squares the condition number, so this can fail; QR cannot, but is slower.
-    return np.linalg.qr(matrix.T)[1].T if failed else lower
 
 
 def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
