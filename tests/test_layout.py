@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 
 import kernelsieve
 from kernelsieve.kernels import KERNEL_TYPES
+from kernelsieve.models.base import KernelTransformer
 
 ROOT = Path(kernelsieve.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -121,6 +122,20 @@ def test_functions_take_few_parameters():
         if len(given) > MAX_PARAMETERS and not public:
             wide.append(f"{module_of(path)}.{node.name}: {len(given)}")
     assert not wide
+
+
+def test_estimators_differ_by_three_hooks_and_a_policy():
+    """No class replaces a step of the base: `_check_parameters` and `_keep` add to it, `fit` of two is another fit."""
+    own = {name for name, value in vars(KernelTransformer).items() if callable(value) and name != "__doc__"}
+    hooks = {"_request", "_points", "_components", "_check_parameters", "_keep"}
+    public = [getattr(kernelsieve, name) for name in kernelsieve.__all__]
+    for cls in public:
+        if isinstance(cls, type) and issubclass(cls, KernelTransformer):
+            above = cls.__mro__[: cls.__mro__.index(KernelTransformer)]
+            replaced = {name for base in above for name in vars(base) if name in own and not name.startswith("__")}
+            assert replaced - hooks <= {"fit"}, cls.__name__
+            if "fit" in replaced:
+                assert cls in (kernelsieve.CompressedKernelPCA, kernelsieve.RobustSparseKernelPCA)
 
 
 def test_inheritance_is_shallow():

@@ -47,6 +47,7 @@ from ..fit.problem import (
     SHOWS_ROUNDING,
     GammaAdvice,
     Problem,
+    nothing_to_explain,
     split_captured,
     warn_about_kernel,
     warn_about_scales,
@@ -62,6 +63,7 @@ from ..kernels.base import check_coef0
 from ..kernels.blocks import dense
 from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, column_numbers, multiple_of_median, resolve_gamma
+from ..numerics import DEPENDENT
 from ..rows.checks import check_spread, finite, naming_gaps
 from ..rows.dispatch import RowRules, rows_of, settle_columns, watched
 from ..rows.rows import ArrayRows, Rows
@@ -84,6 +86,7 @@ class Policy:
 
     keeps_negative: bool = False  # model the negative part of an indefinite kernel's spectrum instead of dropping it
     judges_kernel: bool = True  # warn if the kernel explains little of the rows; False for published methods
+    needs_variance: bool = False  # refuse a dictionary over which the rows have no variance to explain
     merges_copies: bool = True  # merge equal rows into one row with the sum of their weights
 
 
@@ -359,6 +362,8 @@ class KernelTransformer(
                 f"the kernel is not positive semi-definite on these rows: {100 * share:.3g}% of its spectrum is "
                 "negative and was dropped"
             )
+        if self._policy.needs_variance and not span.total_variance > DEPENDENT * span.mean_length:
+            raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
         return span
 
     def _store(self, choice: Choice, span: Span, found: Found) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from math import ceil
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -27,9 +27,9 @@ import scipy.linalg
 from ..arrays import cholesky, solve_lower, to_numpy, top_eigh
 from ..errors import TooFewPoints, TooManyComponents
 from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.problem import Problem, nothing_to_explain
+from ..fit.problem import Problem
 from ..fit.span import Components, PointSpan, Span, quadratic_forms
-from ..numerics import DEPENDENT, FEW_ROUNDINGS
+from ..numerics import FEW_ROUNDINGS
 from ..rows.checks import finite
 from ..rows.rows import ArrayRows, Rows
 from ..rules.base import Choice, KernelGram, Selection
@@ -141,6 +141,8 @@ class NodeParameters:
 class OnDictionary(BlockParameters):
     """Methods whose support is a subset of candidate rows, the dictionary; a mixin for KernelTransformer."""
 
+    _policy: ClassVar[Policy] = Policy(needs_variance=True)
+
     n_dictionary: int | None = parameter(None, at_least(1), None)
 
     def _request(self: Any, rows: Rows) -> RowRequest:
@@ -148,12 +150,6 @@ class OnDictionary(BlockParameters):
 
     def _points(self, problem: Problem) -> Choice:
         return Choice(dictionary(problem, self.n_dictionary), problem)
-
-    def _span(self: Any, choice: Choice) -> Span:
-        span: Span = super()._span(choice)  # type: ignore[misc]
-        if not span.total_variance > DEPENDENT * span.mean_length:
-            raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
-        return span
 
     def _path_span(self: Any, X: Any, sample_weight: Any) -> tuple[Choice, Span]:
         """The dictionary and its span, for functions that follow a path of penalties."""

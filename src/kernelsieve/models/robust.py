@@ -99,7 +99,9 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
     _file_layout = {"n_nonzero_": "int[M]", "weights_": "float[n]", "outliers_": "bool[n]", "cutoff_": "float~"}
 
-    _policy = Policy(merges_copies=False)  # weights_ has one weight for every row, including copies
+    _policy = Policy(
+        needs_variance=True, merges_copies=False
+    )  # weights_ has one weight for every row, including copies
 
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))
