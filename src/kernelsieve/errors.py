@@ -111,8 +111,13 @@ def quoted(names: Sequence[Any]) -> str:
     return ", ".join(repr(str(name)) for name in names[:SPELLED_NAMES]) + more
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the user's own line: the innermost frame that is neither this library's nor scikit-learn's."""
+def warn(message: str | None, category: type[Warning] = UserWarning) -> None:
+    """Warn at the user's own line: the innermost frame that is neither this library's nor scikit-learn's.
+
+    Without a message there is nothing to warn of.
+    """
+    if message is None:
+        return
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
         level, frame = level + 1, frame.f_back

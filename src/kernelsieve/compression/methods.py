@@ -378,7 +378,7 @@ class Compression:
 
 
 def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_threads: int) -> ExpansionError:
-    """The error to keep small: that of scores on rows; without rows, in feature space.
+    """The error that a compression keeps small: that of the scores, on rows, or without rows that of the components.
 
     An indefinite kernel has no distance in feature space, so the scores of the support points are used instead.
     """

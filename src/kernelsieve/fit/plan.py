@@ -25,7 +25,7 @@ class SearchPlan:
     # Columns in which moved points keep the values of the rows at which they start.
     frozen_columns: tuple[int, ...] = ()
 
-    # Numbers of sampled rows, at least.  Evaluation rows measure the result, search rows guide the search.
+    # The smallest numbers of sampled rows.  Evaluation rows measure the result, search rows guide the search.
     search_rows: int = 4000
     search_rows_per_point: int = 50
     evaluation_rows: int = 1000

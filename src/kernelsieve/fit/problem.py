@@ -254,8 +254,7 @@ def warn_about_kernel(
             f"the components capture {seen / max(unseen, TINY):.1f} times as much variance on the rows they were "
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
-    if message:
-        warn(message, category)
+    warn(message, category)
 
 
 def split_captured(rows: RowSet) -> tuple[float, float]:

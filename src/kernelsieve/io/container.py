@@ -68,7 +68,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 
 def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays, and the header with their digests and its own."""
+    """Write the arrays, and the header with a digest of each array and one of itself."""
     described = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in sorted(arrays.items()):

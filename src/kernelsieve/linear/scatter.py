@@ -239,7 +239,8 @@ def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, produc
     n_samples, n_features = X.shape
     if cancels(X, mean):
         X = X.toarray()
-    many_columns = n_features >= 500 and n_samples <= 2 * n_features  # an alternation's products cost less than S
+    # With many columns, the products of an alternation with the rows cost less than computing S.
+    many_columns = n_features >= 500 and n_samples <= 2 * n_features
     in_rows = n_features > n_samples or (products_only and many_columns and not scipy.sparse.issparse(X))
     if not in_rows:
         return GramScatter(_gram(X, weights, mean))

@@ -492,9 +492,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def _store(self, found: MonitorFit) -> None:
         limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
         spe = limits["spe"]
-        said = about_limit(spe, found, self.false_alarm_rate, self.smoothing)
-        if said:
-            warn(said)
+        warn(about_limit(spe, found, self.false_alarm_rate, self.smoothing))
         self.spe_mean_ = float(found.held_out.spe.mean())
         self.limits_ = {name: limit.value for name, limit in limits.items()}
         self.training_limits_ = {name: self._limit(found.training, name).value for name in limits}
@@ -507,9 +505,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         self._drift = None
         if self.half_life is not None and found.moments is not None:
             self._drift = started(found.moments, float(self.half_life))
-            said = about_memory(self._drift, self.n_components_)
-            if said:
-                warn(said)
+            warn(about_memory(self._drift, self.n_components_))
 
     def _limit(self, values: HeldOut, name: str) -> Limit:
         if name == "t2":
@@ -520,11 +516,10 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def _warn_about_columns(self, windows: Array) -> None:
         if self.encoder_ is None:
             constant = about_constants(windows, self.variable_names_, whiten=self.whiten)
-            if constant and (self.standardize or self.whiten) and self.cv != "prefit":
+            if (self.standardize or self.whiten) and self.cv != "prefit":
                 warn(constant)
-        few = about_whitening(windows, self._width) if self.whiten else None
-        if few:
-            warn(few)
+        if self.whiten:
+            warn(about_whitening(windows, self._width))
 
     def _framed_like(self, X: Any, values: np.ndarray) -> Any:
         """Values, a row of them for each row of X, as a frame if X is one."""
