@@ -308,8 +308,8 @@ class ModelOptions(FileOptions):
         """An encoder of tables, not fitted, that does not leave out the columns in `keep`."""
         from ..tables.encoder import TableEncoder
 
-        dates = {"calendar": not self.no_calendar, "trend": not self.no_trend}
-        return TableEncoder(self.scale, missing=self.missing, keep=list(keep) or None, **dates)
+        kept, calendar, trend = list(keep) or None, not self.no_calendar, not self.no_trend
+        return TableEncoder(self.scale, missing=self.missing, keep=kept, calendar=calendar, trend=trend)
 
 
 def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -85,7 +85,7 @@ class ObjectKernel(Kernel):
 class UnitObjects(ObjectKernel):
     """A positive semi-definite kernel of objects with k(x, x) = 1."""
 
-    definite = True
+    definite: bool | None = True
 
     def lengths(self, objects: list[Any]) -> np.ndarray:
         self.check(objects)
