@@ -379,3 +379,9 @@ def test_too_few_different_rows_and_a_failed_fit(estimator, cloud, new_rows):
 def test_an_indefinite_kernel_is_survived(estimator, cloud):
     scores = estimator(2, kernel="sigmoid", **KERNELS["sigmoid"]).fit(cloud).transform(cloud)
     assert np.all(np.isfinite(scores))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_ridge_whose_matrix_overflows_is_refused(cloud):
+    with pytest.raises(ValueError, match=r"ridge=1e\+308 is too large"):
+        ImprovedKernelPCA(1, n_nodes=10, ridge=1e308).fit(cloud)
