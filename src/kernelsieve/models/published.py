@@ -344,7 +344,7 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         with np.errstate(over="ignore", invalid="ignore"):
             right = np.eye(whitening.shape[1]) + self.ridge * whitening.T @ whitening
         if not np.all(np.isfinite(right)):
-            raise ValueError(f"ridge={self.ridge!r} is too large to compute with: give less, as a share of k(x, x)")
+            raise ValueError(f"ridge={self.ridge!r} is too large to compute with")
         values, vectors = scipy.linalg.eigh(span.moment, right, check_finite=False)
         values, coef = values[::-1][: self.n_components], whitening @ vectors[:, ::-1][:, : self.n_components]
         if self.normalize == "generalized":
