@@ -38,6 +38,14 @@ def test_blocks_of_which_no_row_stays_leave_nothing_behind():
     assert len(sample.in_order().numbers) == 5
 
 
+def test_a_reservoir_holds_all_rows_until_there_are_more_of_them_than_it_keeps():
+    """Rows that are not sorted in yet count, because some of them will be dropped."""
+    rows, sample = np.random.default_rng(0).standard_normal((130, 2)), Reservoir.empty(90, 0)
+    for start in range(0, 130, 5):
+        sample = sample.add(rows[start : start + 5])
+        assert sample.whole == (sample.n_seen <= 90) == sample.in_order().whole
+
+
 @pytest.mark.parametrize("largest", [0.0, 1e-6, 1.0, 300.0])
 def test_variances_of_ordinary_size_need_no_other_unit(largest):
     assert unit_of_variances(largest) == 1.0

@@ -136,8 +136,8 @@ class Reservoir:
 
     @property
     def whole(self) -> bool:
-        """Whether no row of positive weight has been dropped."""
-        return self.dropped == -math.inf
+        """Whether no row of positive weight has been dropped, or will be when pending rows are sorted in."""
+        return self.dropped == -math.inf and self.n_kept <= self.size
 
     @property
     def n_kept(self) -> int:
