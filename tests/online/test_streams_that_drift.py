@@ -156,6 +156,15 @@ def test_transfer_beats_the_kept_rows_and_the_projection(rows):
     assert errors[0] < errors[2]
 
 
+def test_transferred_moments_hold_no_more_variance_than_all_rows():
+    """The kept rows lie far out, and the new points are some of them: the variance was 1.7 times that of all rows."""
+    rows = 0.3 * np.random.default_rng(0).standard_t(2, (N, 4))
+    kept = rows[np.argsort(-np.sum(rows**2, axis=1))[:40]]
+    found = transfer(rows[:12], kept[:20], rows, kept)
+    whole = 1 - np.mean([np.exp(-GAMMA * np.sum((rows - row) ** 2, axis=1)).mean() for row in rows])
+    assert np.trace(found.covariance(True)) <= whole
+
+
 def test_transferred_moments_are_positive_semi_definite(rows):
     few = rows[:3]
     found = transfer(rows[:12], rows[20:35], rows, few)

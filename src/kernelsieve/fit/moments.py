@@ -34,10 +34,12 @@ as the spans agree, its error over S_o is also its error over S_n:
 
     T = W_n' K(S_n, S_o) W_o                         coordinates of the old basis in the new one
     mean_n = mean_n^kept + T (mean_o - mean_o^kept)
-    C_n    = C_n^kept + T (C_o - C_o^kept) T'        clipped to be positive semi-definite
+    C_n    = T C_o T' + s (C_n^kept - T C_o^kept T')     clipped to be positive semi-definite
 
 The reservoir alone would lose what is known about the other rows, and the projection T C_o T' alone would lose what
-lies outside the old span.  Weight and trace do not depend on the points.
+lies outside the old span.  How far rows lie from the old span, in the mean square, is known for all of them.  Where the
+kept rows lie further, s is the ratio of the two; elsewhere it is one, because the new points fit the kept rows better
+than the others.  Weight and trace do not depend on the points.
 """
 
 from __future__ import annotations
@@ -398,11 +400,19 @@ def transferred(all_rows: Moments, kept_before: Moments, kept_now: Moments, basi
     moments of the reservoir over the new points; `basis` is T.
     """
     mean = kept_now.mean + basis @ (all_rows.mean - kept_before.mean)
-    missed = basis @ (all_rows.covariance(True) - kept_before.covariance(True)) @ basis.T
-    covariance = kept_now.covariance(True) + missed
+    outside, kept_outside = _square_outside(all_rows), _square_outside(kept_before)
+    scale = min(1.0, max(outside, 0.0) / kept_outside) if kept_outside > 0 else 1.0
+    further = kept_now.covariance(True) - basis @ kept_before.covariance(True) @ basis.T
+    covariance = basis @ all_rows.covariance(True) @ basis.T + scale * further
     values, vectors = top_eigh((covariance + covariance.T) / 2)
     covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return Moments(kept_now.whitening, all_rows.weight, mean, covariance * all_rows.weight, all_rows.trace)
+
+
+def _square_outside(moments: Moments) -> float:
+    """The mean squared distance of the rows from the span of the points, in feature space."""
+    inside = float(moments.mean @ moments.mean) + float(np.trace(moments.covariance(True)))
+    return moments.trace / moments.weight - inside
 
 
 def rows_until_choice(since: float, weight: float, weights: np.ndarray, rate: float) -> int | None:
