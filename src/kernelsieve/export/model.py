@@ -138,7 +138,7 @@ class Form:
         return replace(self, front=tuple(step.in_float32(self.core.largest) for step in self.front))
 
     def centered(self, dtype: Any = np.float32) -> Form:
-        """This function with the points of a stationary kernel moved to the origin, and their centre in the front.
+        """This function with the points of a stationary kernel centred at the origin; `front` subtracts their centre.
 
         Distances that are computed from products then cancel least, and `dtype` represents the points most precisely.
         """

@@ -103,7 +103,7 @@ class Ops:
         return values
 
     def for_all_points(self, value: float, points: Any) -> Any:
-        """A number that is the kernel's value, or a factor of it, for every point."""
+        """The value of a constant kernel, in a form that combines with kernel values of any number of points."""
         return value
 
     def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:

@@ -263,6 +263,6 @@ def split_captured(rows: RowSet) -> tuple[float, float]:
     if rows.size < 2 or len(rows.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows for a comparison
     if rows.is_all and rows.share_of_own < LITTLE_OF_OWN:
-        return 1.0, 1.0  # the halves cannot differ by FAR_ABOVE (see LITTLE_OF_OWN)
+        return 1.0, 1.0  # so little that the halves cannot differ by the factor FAR_ABOVE
     own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -98,8 +98,8 @@ class Sample:
         """Rows that guide the search for points.
 
         If the sample is the whole data, all rows guide the search.  Otherwise most evaluation rows do not, because they
-        measure its result.  Of the evaluation rows, the same share guides the search as of all other training rows;
-        otherwise they would not represent the training rows, some of which the search has seen.
+        measure its result.  The result should hold for all training rows, some of which guided the search.  So the same
+        share of the evaluation rows guides the search as of the other training rows.
         """
         if self.rows.whole:
             return slice(0, self.size)

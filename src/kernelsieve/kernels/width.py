@@ -66,7 +66,7 @@ class Seen:
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
     def on(self, columns: tuple[int, ...]) -> Seen:
-        """The same rows with only these columns."""
+        """These rows with only these columns."""
         names = None if self.names is None else tuple(self.names[column] for column in columns)
         return replace(self, rows=columns_of(self.rows, columns), names=names)
 

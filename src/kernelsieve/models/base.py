@@ -378,7 +378,8 @@ class KernelTransformer(
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
         # The total variance of an indefinite kernel includes the negative part, so it can be smaller than the variance
-        # of the components, which model the positive part.
+        # of the components, which model the positive part.  The total is then at least what the components capture.
+        # Variances of components that are not orthogonal overlap: only the largest is sure to be captured.
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
         sample = choice.problem.sample

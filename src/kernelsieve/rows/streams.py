@@ -305,7 +305,7 @@ class PassCheck(FiniteCheck):
 
     def __init__(self, *, in_memory: bool = False) -> None:
         super().__init__()
-        self._in_memory = in_memory  # then no source is read again that could give other rows
+        self._in_memory = in_memory  # rows held in memory are the same on every pass
         self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each part's fingerprint, by its first row
         self._direction: Array | None = None
 

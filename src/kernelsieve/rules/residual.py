@@ -56,7 +56,7 @@ FRESH = 1e-4
 class LargestGain:
     """Chooses the row i with the largest |R_.i|^2 / (R_ii + ridge), or |R_.i|^2 unless `divided`, among all rows."""
 
-    cross_gram: np.ndarray  # (n, r) kernel values of all rows with the first r rows, over which the norms run
+    cross_gram: np.ndarray  # (n, r) kernel values of all rows with the first r; norms are sums over these r
     weights: np.ndarray | None = None  # (r,) weights of the rows in the norms
     ridge: float = 0.0
     divided: bool = True

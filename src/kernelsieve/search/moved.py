@@ -368,7 +368,8 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     if promise.sum() - useful[order[-count:]].sum() < search.plan.worth_a_try * exact.captured:
         return found
     points, added = search.with_rows(take_rows(found.points, np.sort(order[:-count])), count, rows)
-    # All steps are taken on all search rows.  On a part of them, other points would lose what the new ones gain.
+    # These steps use all search rows: on a part of them, losses at the other points would cancel what the new points
+    # gain.
     n_steps = max(1, round(search.plan.exchange_share * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)
     found = replace(found, starts=found.starts | {"exchanged": runner.value})

@@ -127,7 +127,7 @@ def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
 
 
 def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
-    """`block_krylov` for a matrix on a device, with BLOCKS blocks computed without waiting; None if they do not do."""
+    """`block_krylov` of a matrix on a device, with BLOCKS blocks computed without waiting; None if more are needed."""
     block = _first_block(matrix[0, :], n_top, near)
     space = _space_of(as_float64(matrix), as_float64(block))
     if space is None:
