@@ -48,6 +48,14 @@ def test_it_is_scikit_learns(options, n_rows, rows, monkeypatch):
     np.testing.assert_allclose(ours.transform(X)[:, large], scores.cpu().numpy()[:, large], atol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_gram_of_low_rank_has_no_more_directions_to_look_in(rows, dtype):
+    few = (rows @ np.eye(6)[:, :2]).astype(dtype)
+    there, here = (KernelPCA(3, kernel="linear").fit(X) for X in (on_device(few), few.astype(np.float64)))
+    np.testing.assert_allclose(there.eigenvalues_[:2], here.eigenvalues_[:2], rtol=1e-5)
+    np.testing.assert_allclose(np.abs(there.transform(few)[:, :2]), np.abs(here.transform(few)[:, :2]), atol=1e-3)
+
+
 def test_uncentred_and_saved(rows, tmp_path):
     options = {"n_components": 3, "kernel": kernels.RBF(width=2.0), "center": False}
     here, there = KernelPCA(**options).fit(rows), KernelPCA(**options).fit(on_device(rows))

@@ -108,8 +108,11 @@ def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarr
     for _ in range(MOST_RESTARTS):
         basis, images = [block], [matrix @ block]
         for _ in range(BLOCKS - 1):
-            basis.append(_new_directions(images[-1], xp.concat(basis, axis=1)))
-            images.append(matrix @ basis[-1])
+            more = _new_directions(images[-1], xp.concat(basis, axis=1))
+            if more.shape[1] == 0:  # the space cannot be extended
+                break
+            basis.append(more)
+            images.append(matrix @ more)
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
         ritz = to_numpy(q.T @ bq)
         values, small = top_eigh((ritz + ritz.T) / 2, n_top + OVERSAMPLING)
