@@ -87,9 +87,10 @@ def test_points_of_one_byte_keep_the_scores_within_one_percent_of_their_spread(d
     scores, _, _ = truth(model, rows, kernel, params)
     text = to_c(model, name="m", dtype="int8")
     found, _ = compiled(text, tmp_path, "m")(rows)
-    if data != "heavy":  # a column whose largest value is a hundred times the usual has few bytes for the usual
-        assert np.sqrt(np.mean((found - scores) ** 2)) <= 0.01 * np.sqrt(np.mean(np.var(scores, axis=0)))
-    assert np.abs(found - scores).max() <= 0.01 * np.ptp(scores, axis=0).max()
+    assert np.sqrt(np.mean((found - scores) ** 2)) <= 0.01 * np.sqrt(np.mean(np.var(scores, axis=0)))
+    # a column whose largest value is a hundred times the usual has few bytes for the usual, and a sigmoid sees only these
+    if (data, kernel) != ("heavy", "sigmoid"):
+        assert np.abs(found - scores).max() <= 0.01 * np.ptp(scores, axis=0).max()
     assert "static const signed char m_" in text
     assert "% of the scores' standard deviation" in text
 

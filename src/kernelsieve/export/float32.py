@@ -147,8 +147,9 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
     """Round the points in several ways and return the one that changes the scores of the probe rows least.
 
-    The ways differ in their steps, which are up to 15 % wider than the largest value needs.  Each way takes the
-    solution of a system of the points' size, so 48 are tried, and fewer if there are more than about 140 points.
+    The change is measured by its mean square: the largest change is that of one row, and says less about others.  The
+    ways differ in their steps, which are up to 15 % wider than the largest value needs.  Each way takes the solution of
+    a system of the points' size, so 48 are tried, and fewer if there are more than about 140 points.
     """
     rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
     truth = core.expansion.transform(rows)
@@ -157,7 +158,7 @@ def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
         wider = 1.0 if k == 0 else rng.uniform(1.0, 1.15, core.points.shape[1])
         codes = ByteColumns.of(core.points, centered=core.kernel.stationary, wider=wider)
         rounded = on_points(core, codes.points)
-        tried.append((float(np.abs(rounded.expansion.transform(rows) - truth).max()), k, rounded, codes))
+        tried.append((float(np.mean((rounded.expansion.transform(rows) - truth) ** 2)), k, rounded, codes))
     _, _, rounded, codes = min(tried, key=lambda one: one[:2])
     return replace(form, core=rounded), codes
 
