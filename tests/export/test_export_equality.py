@@ -88,7 +88,7 @@ def test_points_of_one_byte_keep_the_scores_within_one_percent_of_their_spread(d
     text = to_c(model, name="m", dtype="int8")
     found, _ = compiled(text, tmp_path, "m")(rows)
     assert np.sqrt(np.mean((found - scores) ** 2)) <= 0.01 * np.sqrt(np.mean(np.var(scores, axis=0)))
-    # a column whose largest value is a hundred times the usual has few bytes for the usual, and a sigmoid sees only these
+    # a column whose largest value is a hundred times the usual has few bytes for the usual, and a sigmoid sees only it
     if (data, kernel) != ("heavy", "sigmoid"):
         assert np.abs(found - scores).max() <= 0.01 * np.ptp(scores, axis=0).max()
     assert "static const signed char m_" in text
