@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import assert_same_up_to_sign, best_on, captured_by, exact_kernel_pca, fed, gram_of
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import (
     check_estimators_partial_fit_n_features,
     check_fit_score_takes_y,
@@ -452,3 +452,15 @@ def test_scikit_learn_checks_of_partial_fit(options):
     """Those that scikit-learn runs on partial_fit; test_contract.py runs all others."""
     for check in (check_estimators_partial_fit_n_features, check_fit_score_takes_y, check_n_features_in):
         check("SparseKernelPCA", SparseKernelPCA(**options))
+
+
+def test_points_moved_on_are_not_said_to_have_converged_before_they_have():
+    """The points of the model so far are moved by two steps, which gain far more than `tol`."""
+    rng = np.random.default_rng(1)
+    mixing = rng.standard_normal((6, 6))
+    stream = SparseKernelPCA(4, n_support=12, max_iter=2, tol=1e-5, random_state=1)
+    with pytest.warns(ConvergenceWarning):
+        for k in range(5):
+            stream.partial_fit(np.sin(rng.standard_normal((300 * 2**k, 6)) @ mixing))
+    assert stream.selection_report_["winner"] == "current"
+    assert not stream.converged_

@@ -442,17 +442,15 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     sample = problem.sample
     found = problem.coordinates or coordinates(sample)
     search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
-    start = found.inside(points)
-    runner = search.start(search.objective, start).run(
-        search.n_steps(fresh.n_support), sample.plan.least_gain * effort.tol**2
-    )
+    start = search.start(search.objective, found.inside(points))
+    runner, converged = search.finish(start, search.n_steps(fresh.n_support))
     current = Selection(
         fresh.kernel,
         search.points(runner.points),
         None,
         {**fresh.history, "winner": "current"},
         n_steps=runner.n_steps,
-        converged=True,
+        converged=converged,
     )
     ours, theirs = (captured_on(sample.evaluation, chosen) for chosen in (current, fresh))
     return choice if theirs >= ours else Choice(current, problem)
