@@ -300,6 +300,7 @@ def test_widths_that_rows_settle():
     positive = np.abs(rows)
     chi2 = -pairwise.additive_chi2_kernel(positive)[upper]
     assert Chi2().settled(Seen(positive)).gamma == pytest.approx(1 / np.median(chi2), rel=1e-4)
+    assert RBF(gamma=0).settled(Seen(rows)).gamma == 0.0  # a number, not the absence of one
     per_column = RBF(width="median per column").settled(Seen(rows))
     scaled = rows / [np.median(cdist(rows[:, [j]], rows[:, [j]])[upper]) for j in range(3)]
     truth = _rbf(scaled, scaled, np.median(cdist(scaled, scaled)[upper]))
@@ -403,6 +404,10 @@ def test_a_parameter_that_is_no_number_is_refused_in_words(kind, name):
             kind(**{name: value})
 
 
+def test_a_number_of_numpy_is_written_as_a_number():
+    assert repr(RBF() * np.float32(2.0)) == "RBF() * 2.0"
+
+
 def test_what_does_not_combine_is_refused():
     with pytest.raises(TypeError, match="unsupported operand"):
         RBF() + "linear"
@@ -410,14 +415,19 @@ def test_what_does_not_combine_is_refused():
         SparseKernelPCA(2, kernel=RBF(width=[1.0, 2.0])).fit(ROWS)
 
 
-@pytest.mark.parametrize("kernel", [Chi2(), HistogramIntersection(), Jaccard(), Spline(), 2.0 * Chi2().on([1, 2])])
+@pytest.mark.parametrize(
+    "kernel",
+    [Chi2(), HistogramIntersection(), Jaccard(), Spline(), 2.0 * Chi2().on([1, 2]), RBF() + from_distance("chi2")],
+)
 def test_negative_numbers_are_refused_where_a_kernel_has_none(kernel):
     model = SparseKernelPCA(2, n_support=8, kernel=kernel, random_state=0).fit(ROWS)
     before, rows = model.transform(ROWS), ROWS.copy()
     rows[-1, 2] = -0.25
     for call in (model.fit, model.transform):
-        with pytest.raises(ValueError, match=r"column 2 has -0.25, and \w+ is a kernel of rows without"):
+        with pytest.raises(ValueError, match=r"column 2 has -0.25, and .+ is a kernel of rows without"):
             call(rows)
+        with pytest.raises(ValueError, match=r"column 2 has -0.25, and .+ is a kernel of rows without"):
+            call(scipy.sparse.csr_array(rows))
     np.testing.assert_array_equal(model.transform(ROWS), before)
     assert model.support_vectors_[:, [1, 2]].min() >= 0
     frame = pd.DataFrame(rows, columns=["a", "b", "c", "d"])
@@ -542,6 +552,13 @@ def test_gaussian_process_kernels_are_ours(name, tmp_path):
     assert model.kernel is given
     model.save(tmp_path / "m.ks")
     np.testing.assert_array_equal(kernelsieve.load(tmp_path / "m.ks").transform(ROWS), model.transform(ROWS))
+
+
+def test_gaussian_process_kernels_combine_with_ours():
+    truth = gp.RBF(0.6) + gp.Matern(0.7) * gp.DotProduct(0.3)
+    ours = Matern(width=0.7)
+    for given in (gp.RBF(0.6) + ours * gp.DotProduct(0.3), gp.DotProduct(0.3) * ours + gp.RBF(0.6)):
+        np.testing.assert_allclose(settled(kernel_object(given))(ROWS, POINTS), truth(ROWS, POINTS), rtol=1e-9)
 
 
 @pytest.mark.parametrize("given", [gp.RBF() + gp.WhiteKernel(0.1), gp.ExpSineSquared(), gp.Matern(nu=0.7)])

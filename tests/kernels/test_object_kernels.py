@@ -73,6 +73,16 @@ def test_levenshtein_counts_the_fewest_edits():
     np.testing.assert_allclose(values(Levenshtein(2.0), words), truth, atol=1e-12)
 
 
+def test_tokens_are_the_same_if_they_are_equal():
+    # hash(-1) is hash(-2), hash(2**61 - 1) is hash(0), and a tuple's hash is made of those of its parts
+    tokens = [[-1], [-2], [(-1, 0)], [(-2, 0)], [2**61 - 1], [0], ["a"]]
+    truth = np.exp(-(1.0 - np.eye(len(tokens))))
+    np.testing.assert_allclose(values(Levenshtein(1.0), tokens), truth, atol=1e-12)
+    np.testing.assert_allclose(values(Subsequence(1), tokens), np.eye(len(tokens)), atol=1e-12)
+    assert values(Levenshtein(1.0), [[1, 2], [1.0, True]])[0, 1] == pytest.approx(np.exp(-1.0))
+    assert values(Levenshtein(1.0), ["\ud800", "a"])[0, 1] == pytest.approx(np.exp(-1.0))  # half of a surrogate pair
+
+
 def test_global_alignment_sums_over_all_alignments():
     rng = np.random.default_rng(0)
     series = [rng.standard_normal(n) for n in (2, 3, 4, 3)]
@@ -108,6 +118,9 @@ def test_fingerprints_share_bits_and_empty_ones_are_alike():
         np.testing.assert_allclose(values(Fingerprint(), [form(on) for on in bits]), truth, atol=1e-15)
     text = ["".join("01"[i in on] for i in range(10)) for on in bits]
     np.testing.assert_allclose(values(Fingerprint(), text), truth, atol=1e-15)
+    for numbers_of_bits in ([0, 3, 5], "035", 7):
+        with pytest.raises(ValueError, match=r"row 0 is .*: a fingerprint is a bit vector"):
+            Fingerprint().check([numbers_of_bits])
 
 
 def test_weisfeiler_lehman_counts_nodes_with_equal_neighbourhoods():

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracles import exact_kernel_pca, finite_difference
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -21,7 +22,7 @@ from kernelsieve import (
     OnlineKernelPCA,
     SparseKernelPCA,
 )
-from kernelsieve.kernels import RBF, bind_callable, from_distance, of_objects
+from kernelsieve.kernels import RBF, bind_callable, from_distance, gram_by_number, of_objects
 from kernelsieve.kernels.width import Seen
 
 RNG = np.random.default_rng(0)
@@ -246,6 +247,21 @@ def test_a_function_of_tensors_has_its_derivative_by_torch():
     assert lost < 0.2 * (analytic.captured_ratio_ - on_rows.captured_ratio_)
     with pytest.warns(UserWarning, match="moves no points"):  # which leaves torch on its way
         SparseKernelPCA(2, n_support=6, kernel=lambda X, Y: rbf(X.detach(), Y.detach()), random_state=0).fit(rows)
+
+
+def test_blocks_of_values_may_be_sparse():
+    rows = np.random.default_rng(0).random((30, 3))
+    gram = rows @ rows.T
+    model = SparseKernelPCA(2, n_support=30, selection="uniform")
+    truth = np.abs(model.set_params(kernel="linear").fit_transform(rows))
+    numbers = np.arange(30)
+    for kernel, given in (
+        (lambda X, Y: scipy.sparse.csr_array(X @ Y.T), rows),
+        (of_objects(lambda i, j: scipy.sparse.csr_array(gram[np.ix_(i, j)]), blocks=True), numbers),
+        (gram_by_number(scipy.sparse.csr_array(gram)), numbers),
+        (gram_by_number(lambda i, j: scipy.sparse.csr_array(gram[np.ix_(i, j)])), numbers),
+    ):
+        np.testing.assert_allclose(np.abs(model.set_params(kernel=kernel).fit_transform(given)), truth, atol=1e-9)
 
 
 def test_values_that_are_no_numbers_name_their_pair():

@@ -235,6 +235,8 @@ class Constant(Kernel):
     def __post_init__(self) -> None:
         if not 0 < as_real(self.value) < np.inf:
             raise ValueError(f"a kernel is multiplied by, or added to, a positive number: got {self.value!r}")
+        if isinstance(self.value, np.number):  # its repr would not read back
+            object.__setattr__(self, "value", self.value.item())
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return self

@@ -406,7 +406,8 @@ class Wide(Kernel):
             return self._with_gamma(self.gamma_of(1.0)).stretched(tuple(1.0 / width for width in self.width))
         if isinstance(self.width, Real):
             return self._with_gamma(seen.gamma(self.gamma_of(float(self.width)), self))
-        return self._with_gamma(seen.gamma(self.width or self.gamma or "median", self))
+        rule = self.width if self.gamma is None else self.gamma
+        return self._with_gamma(seen.gamma("median" if rule is None else rule, self))
 
     @property
     def is_settled(self) -> bool:

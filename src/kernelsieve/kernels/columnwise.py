@@ -46,21 +46,26 @@ class NonNegative(Kernel):
 
     def checked(self, rows: Array, points: Array) -> Array:
         """The rows, after a check that none is negative; negative numbers of points that are moved count as zero."""
-        if rows is points:
+        if rows is points and not scipy.sparse.issparse(rows):
             return self.within(rows)
-        values = rows.data if scipy.sparse.issparse(rows) else rows
-        if math.prod(values.shape) and float(namespace(values).min(values)) < 0:
-            if scipy.sparse.issparse(rows):
-                lowest = np.asarray(rows.min(axis=0).todense()).ravel()
-            else:
-                lowest = namespace(rows).min(rows, axis=0)
-            column = int(namespace(lowest).argmin(lowest))
-            raise OutsideDomain(
-                column,
-                f"has {float(lowest[column]):.4g}, and {type(self).__name__} is a kernel of rows without negative "
-                "numbers: shift or clip that column, or take another kernel for it with on()",
-            )
+        check_nonnegative(type(self).__name__, rows)
         return rows
+
+
+def check_nonnegative(kernel: str, rows: Array) -> None:
+    """Raise an error for rows with a negative number; the error names its column."""
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    if math.prod(values.shape) and float(namespace(values).min(values)) < 0:
+        if scipy.sparse.issparse(rows):
+            lowest = np.asarray(rows.min(axis=0).todense()).ravel()
+        else:
+            lowest = namespace(rows).min(rows, axis=0)
+        column = int(namespace(lowest).argmin(lowest))
+        raise OutsideDomain(
+            column,
+            f"has {float(lowest[column]):.4g}, and {kernel} is a kernel of rows without negative numbers: shift or "
+            "clip that column, or take another kernel for it with on()",
+        )
 
 
 class Columnwise(Kernel):

@@ -25,6 +25,7 @@ from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
 from .base import CrossGram, Kernel, check_positive
 from .blocks import dense, manhattan, weighted_rows
+from .columnwise import check_nonnegative
 from .objects import ObjectKernel, checked_values, objects_of, shown
 from .strings import Edits
 from .width import Seen
@@ -83,6 +84,8 @@ class FromDistance(Kernel):
         if self.distance == "chi2":
             from sklearn.metrics.pairwise import additive_chi2_kernel
 
+            for block in (rows, points):
+                check_nonnegative(repr(self), block)
             found = like(-additive_chi2_kernel(to_numpy(rows), to_numpy(points)), rows)
             return found**self.power
         return _called(self.distance, rows, points) ** self.power

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..arrays import Array
 from .base import CrossGram, Kernel, check_count, check_real
+from .blocks import dense
 
 # Fewer pairs than this are computed in this process, because sending them to other processes would take as long.
 PAIRS_FOR_PROCESSES = 256
@@ -106,7 +107,7 @@ def shown(one: Any) -> str:
 def checked_values(block: Any, left: list[Any], right: list[Any]) -> np.ndarray:
     """A block of values, after checking that there is one finite number for each pair."""
     check_real(block)
-    values = np.asarray(block, dtype=np.float64)
+    values = np.asarray(dense(block), dtype=np.float64)
     if values.shape != (len(left), len(right)):
         raise ValueError(
             f"the kernel returned shape {values.shape} for {len(left)} and {len(right)} objects, expected "

@@ -98,6 +98,8 @@ def translated(given: Any) -> Kernel | None:
             if left is None or right is None:
                 return None
             return left + right if type(given).__name__ == "Sum" else left * right
+        case "ConstantKernel" if isinstance(given.constant_value, Kernel):  # scikit-learn wraps our part of a sum
+            return given.constant_value
         case "ConstantKernel":
             return Constant(float(given.constant_value))
         case "DotProduct":

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from .base import check_count, check_positive, check_width
 from .objects import UnitObjects
 
 NO_TOKEN = -1  # the code that shorter sequences are padded with
+_NUMBERS: dict[Any, int] = {}  # the code of every token that this process has seen
+_NEXT = count()
 STEPS_AT_ONCE = 2**18  # number of table entries (pairs of tokens or of steps) filled together: 2 MB in float64
 
 
@@ -175,10 +178,11 @@ def _decayed_sums(values: np.ndarray, decay: float, axis: int) -> np.ndarray:
 def _codes(one: Any) -> np.ndarray:
     """The tokens of a sequence as numbers; equal tokens have equal numbers in all sequences."""
     if isinstance(one, str):
-        return np.frombuffer(one.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
+        return np.frombuffer(one.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
     if isinstance(one, bytes):
         return np.frombuffer(one, dtype=np.uint8).astype(np.int64)
-    return np.array([hash(token) for token in one], dtype=np.int64)
+    # A hash would not do: hash(-1) is hash(-2).  setdefault keeps the number that another thread gave the token first.
+    return np.array([_NUMBERS.setdefault(token, next(_NEXT)) for token in one], dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,15 @@ class Fingerprint(UnitObjects):
 
     name = "fingerprint"
 
+    def fault(self, one: Any) -> str | None:
+        if hasattr(one, "GetOnBits") or isinstance(one, set | frozenset):
+            return None
+        try:
+            bits = set(one) <= {0, 1, "0", "1"}
+        except TypeError:
+            bits = False
+        return None if bits else "a fingerprint is a bit vector of rdkit, a sequence of 0 and 1, or a set of bits"
+
     def prepared(self, objects: list[Any]) -> list[frozenset[int]]:
         return [_bits_on(one) for one in objects]
 

@@ -220,7 +220,7 @@ def _checked_block(block: Any, shape: tuple[int, int], rows: Array, points: Arra
     if tuple(np.shape(block)) != shape:
         raise ValueError(f"the kernel callable returned shape {np.shape(block)}, expected {shape}")
     check_real(block)
-    block = like(block, rows)
+    block = like(dense(block), rows)
     if not bool(namespace(block).all(namespace(block).isfinite(block))):
         values = to_numpy(block)
         i, j = np.argwhere(~np.isfinite(values))[0]
@@ -291,16 +291,16 @@ class GramByNumber(ObjectKernel):
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if callable(self.source):
-            return np.asarray(self.source(left, right), dtype=np.float64)
+            return np.asarray(dense(self.source(left, right)), dtype=np.float64)
         if hasattr(self.source, "oindex"):  # a zarr array, which reads only the chunks with these rows and columns
             return np.asarray(self.source.oindex[left, right], dtype=np.float64)
-        return np.asarray(self.source[left][:, right], dtype=np.float64)
+        return np.asarray(dense(self.source[left][:, right]), dtype=np.float64)
 
     def lengths(self, objects: list[Any]) -> np.ndarray:
         numbers = self.prepared(objects)
         if callable(self.source) or hasattr(self.source, "oindex"):
             return super().lengths(objects)
-        return np.asarray(self.source[numbers, numbers], dtype=np.float64)
+        return np.asarray(dense(self.source[numbers, numbers]), dtype=np.float64).ravel()
 
     def params(self) -> dict[str, Any]:
         raise TypeError("a gram by number has no parameters that a file could hold")

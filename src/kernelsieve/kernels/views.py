@@ -113,7 +113,10 @@ class OnColumns(View):
     def settled(self, seen: Seen) -> Kernel:
         found = self.numbered(seen.names, seen.n_columns)
         assert isinstance(found, OnColumns)
-        return OnColumns(found.kernel.settled(seen.on(found.columns)), found.columns)
+        try:
+            return OnColumns(found.kernel.settled(seen.on(found.columns)), found.columns)
+        except OutsideDomain as error:
+            raise error.among(found.columns) from None
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return OnColumns(self.kernel.stretched(tuple(factors[column] for column in self.columns)), self.columns)
