@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -41,6 +42,7 @@ def test_with_all_rows_as_landmarks_it_is_kernel_pca():
 
 def test_the_kernel_is_k_itself_where_a_row_is_a_landmark():
     np.testing.assert_allclose(landmarks(GRAM)(VALUES, GRAM), VALUES, atol=1e-9)
+    np.testing.assert_array_equal(landmarks(scipy.sparse.csr_array(GRAM)).gram, GRAM)
 
 
 def test_streams_blocks_and_files(tmp_path):

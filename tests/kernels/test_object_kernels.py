@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernelsieve import SparseKernelPCA
@@ -164,6 +165,9 @@ def test_the_diagonal_is_one_and_definite_kernels_are(kernel):
     [
         (Spectrum(3), ["abcd", "", "abce"], "row 1 is '': the spectrum kernel needs at least 3 letters"),
         (Subsequence(3), ["abcd", "ab", "abce"], "row 1 is 'ab'.*at least 3 letters"),
+        (Spectrum(1), [["a"], ["b", ["c"]]], "row 1 is .*needs tokens that are hashable"),
+        (Levenshtein(), [np.ones((2, 2)), np.zeros((2, 2))], "row 0 is .*needs tokens that are hashable"),
+        (gram_by_number(np.eye(3) + 0j), [0, 1, 2], "returned complex numbers"),
         (Spectrum(2), [1.0, 2.0], "row 0 is 1.0.*strings or sequences"),
         (GlobalAlignment(), [[1.0], [], [2.0]], r"row 1 is \[\].*at least one step"),
         (GlobalAlignment(), [[1.0], [np.nan]], "row 1.*not finite"),
@@ -185,12 +189,14 @@ def test_an_indefinite_string_kernel_is_said_to_be_so():
         SparseKernelPCA(2, n_support=10, kernel=Levenshtein(6.0), random_state=0).fit(words)
 
 
-@pytest.mark.parametrize("form", ["memmap", "function", "zarr"])
+@pytest.mark.parametrize("form", ["memmap", "function", "frame", "zarr"])
 def test_a_gram_by_number_is_the_precomputed_one(tmp_path, form):
     X = np.random.default_rng(0).standard_normal((150, 3))
     gram = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(-1))
     source = np.memmap(tmp_path / "gram", dtype=float, mode="w+", shape=gram.shape)
     source[:] = gram
+    if form == "frame":
+        source = pd.DataFrame(gram)
     if form == "zarr":
         zarr = pytest.importorskip("zarr")
         source = zarr.create_array(str(tmp_path / "gram.zarr"), shape=gram.shape, chunks=(50, 50), dtype="f8")

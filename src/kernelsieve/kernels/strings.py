@@ -40,6 +40,10 @@ class SequenceKernel(UnitObjects):
             return f"the {self.name} kernel needs strings or sequences of tokens"
         if len(one) < self.least_length:
             return f"the {self.name} kernel needs at least {self.least_length} letters: leave out shorter rows"
+        try:
+            set(one)
+        except TypeError:
+            return f"the {self.name} kernel needs tokens that are hashable, such as strings, numbers or tuples"
         return None
 
 

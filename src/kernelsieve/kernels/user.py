@@ -291,10 +291,13 @@ class GramByNumber(ObjectKernel):
 
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if callable(self.source):
-            return np.asarray(dense(self.source(left, right)), dtype=np.float64)
-        if hasattr(self.source, "oindex"):  # a zarr array, which reads only the chunks with these rows and columns
-            return np.asarray(self.source.oindex[left, right], dtype=np.float64)
-        return np.asarray(dense(self.source[left][:, right]), dtype=np.float64)
+            block = self.source(left, right)
+        elif hasattr(self.source, "oindex"):  # a zarr array, which reads only the chunks with these rows and columns
+            block = self.source.oindex[left, right]
+        else:
+            block = self.source[left][:, right]
+        check_real(block)
+        return np.asarray(dense(block), dtype=np.float64)
 
     def lengths(self, objects: list[Any]) -> np.ndarray:
         numbers = self.prepared(objects)
@@ -332,6 +335,8 @@ def gram_by_number(source: Any, *, definite: bool | None = None) -> GramByNumber
     >>> model.transform([0, 299]).shape
     (2, 2)
     """
+    if hasattr(source, "to_numpy"):  # a frame, in whose brackets there are names
+        source = source.to_numpy()
     if not callable(source) and len(getattr(source, "shape", ())) != 2:
         raise TypeError("gram_by_number needs an array of two dimensions or a function of two arrays of row numbers")
     if not callable(source) and source.shape[0] != source.shape[1]:
@@ -452,5 +457,5 @@ def landmarks(gram: Any) -> Landmarks:
     >>> model.transform(k(X[:5], S)).shape
     (5, 2)
     """
-    values = np.asarray(gram)
+    values = np.asarray(dense(gram))
     return Landmarks(Linear(), values if values.dtype == np.float32 else values.astype(np.float64))
