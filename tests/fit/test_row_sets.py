@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
-from kernelsieve.fit.captured_ratio import Estimate, SeenPoints, _Squares, disagreement, error_of_few, n_real
+from kernelsieve.fit.captured_ratio import Estimate, SeenPoints, _agreed, _Squares, disagreement, error_of_few, n_real
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
@@ -89,6 +89,25 @@ def test_what_components_of_one_half_capture_on_the_other(name, center, weighted
 def test_one_row_has_no_halves(cloud):
     sample, *_ = made(cloud[:1], "rbf", center=True, n_evaluation=1)
     assert sample.evaluation.captured_across == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("lowest", "counts"), [(5e-12, False), (2e-11, True)])
+def test_negative_eigenvalues_that_are_rounding_beside_the_variance_do_not_count(lowest, counts, cloud):
+    """The limit is 1e-11 of the largest, in any unit, for a kernel that is known to be indefinite."""
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((80, 80)))[0]
+    values = np.concatenate([[-lowest], np.linspace(1e-3, 1.0, 79)])
+    sample, *_ = made(cloud, "sigmoid", center=False)
+    for unit in (1e-6, 1.0, 1e6):
+        rows = replace(sample.evaluation, known_gram=unit * (vectors * values) @ vectors.T)
+        assert rows.indefiniteness == pytest.approx(lowest if counts else 0.0, rel=1e-3)
+
+
+def test_the_ratio_of_a_sample_under_an_indefinite_kernel_is_at_most_one(cloud):
+    sample, *_ = made(cloud, "sigmoid", center=True, n_evaluation=50)
+    rows = sample.evaluation
+    assert not rows.is_all
+    ratio = _agreed(rows, 0.9 * rows.exact.variances)
+    assert ratio.interval == (ratio.value, 1.0)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -263,6 +264,21 @@ def test_repr_reads_back_and_pickles_and_clones_are_equal(name):
         assert hash(settled(one)) == hash(settled(one))
 
 
+@pytest.mark.parametrize("left", [operator.add, operator.mul])
+@pytest.mark.parametrize("right", [operator.add, operator.mul])
+def test_repr_groups_parts_as_they_are(left, right):
+    k1, k2, k3 = RBF(width=0.6), Linear(), Cosine()
+    for one in (left(k1, right(k2, k3)), left(right(k1, k2), k3)):
+        assert eval(repr(one), vars(kernelsieve.kernels)) == one
+
+
+@pytest.mark.parametrize("kernel", [RBF(width=0.6), Laplacian(width=2.0), Linear(), Hamming()])
+def test_numbers_change_no_property_and_a_normalized_kernel_is_bounded(kernel):
+    for fact in ("differentiable", "stationary", "isotropic", "bounded"):
+        assert getattr(2.0 * kernel, fact) == getattr(kernel, fact) == getattr(kernel + 0.5, fact)
+    assert normalized(kernel).bounded  # |k(x, y)|^2 <= k(x, x) k(y, y)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_grams_of_kernels_that_are_called_definite_are(name):
     kernel = settled(CASES[name][0])
@@ -452,6 +468,7 @@ def test_sets_counts_and_empty_rows(kernel, sparse):
 def test_a_kernel_can_be_called_on_rows_which_then_settle_it():
     np.testing.assert_allclose(RBF(width=0.5)(ROWS, POINTS), _rbf(ROWS, POINTS, 0.5))
     np.testing.assert_allclose(RBF()(ROWS), settled(RBF())(ROWS, ROWS))
+    np.testing.assert_allclose((2.0 * RBF())(ROWS), 2.0 * RBF()(ROWS))  # the number needs no rows, the other part does
 
 
 @pytest.mark.parametrize("estimator", [SparseKernelPCA(2), KernelPCA(2), KernelMonitor(2, 8)])

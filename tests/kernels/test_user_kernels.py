@@ -82,6 +82,21 @@ def test_points_of_a_distance_move(name):
     assert distance is not None
 
 
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_rows_that_a_point_all_but_meets_do_not_pull_it(power):
+    """The distance to such a row has a kink there; the other rows pull as they do elsewhere."""
+    settled, weights = from_distance("euclidean", power=power).settled(Seen(ROWS)), np.ones((len(ROWS), 6))
+    pulled = settled.pullback(ROWS, ROWS[:6] * (1 + 1e-9), settled(ROWS, ROWS[:6]), weights)
+    apart = weights - np.eye(len(ROWS), 6)
+
+    def of_others(points):
+        from_origin = cdist(np.array([settled.origin]), points) ** power
+        return float((weights * from_origin - apart * cdist(ROWS, points) ** power).sum() / 2)
+
+    truth = finite_difference(of_others, ROWS[:6])
+    np.testing.assert_allclose(pulled, truth, atol=1e-6 * np.abs(truth).max())
+
+
 SETS = [frozenset(np.flatnonzero(bits).tolist()) for bits in np.random.default_rng(1).random((70, 9)) < 0.4]
 WORDS = ["".join(np.random.default_rng(i).choice(list("acgt"), 3 + i % 7)) for i in range(90)]
 

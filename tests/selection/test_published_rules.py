@@ -19,6 +19,7 @@ from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampling import sample_rows
+from kernelsieve.rules import targeted
 from kernelsieve.rules.base import KernelGram
 from kernelsieve.rules.distances import central_of_gram, central_row, dissimilar_nodes
 from kernelsieve.rules.registry import UNSWAPPED, rows_by_each_rule
@@ -52,6 +53,16 @@ def test_targeted_picks_are_those_of_brute_force(name, cloud):
     model = SparseKernelPCA(3, **options).fit(cloud)
     truth = targeted_by_brute_force(gram_of(name, cloud, **KERNELS[name]), 3, n_rows)
     np.testing.assert_array_equal(model.support_, truth)
+
+
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_targeted_picks_in_blocks_are_those_of_brute_force_in_any_unit(unit, cloud, monkeypatch):
+    """All rows are candidates, so a block holds what would be chosen one by one."""
+    monkeypatch.setattr(targeted, "ONE_BY_ONE", 2)
+    gram = unit * gram_of("rbf", cloud, **KERNELS["rbf"])
+    values, components, _ = exact_kernel_pca(gram, 3)
+    found = targeted.targeted_choice(StoredGram(gram), gram @ components * np.sqrt(values / len(gram)), 10).chosen
+    assert found == targeted_by_brute_force(gram, 3, 10)
 
 
 @settings(max_examples=15, deadline=None)

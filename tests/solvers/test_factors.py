@@ -166,6 +166,12 @@ def test_a_sum_that_only_rounding_adds_to_has_settled():
     assert not _settled([1.0, 1.01, 1.03], 2000)
 
 
+def test_a_sum_has_not_settled_while_its_third_digit_changes():
+    """Two changes say little of the rate at which the next ones shrink."""
+    assert not _settled([0.0, 1.0, 1.002], 2000)
+    assert _settled([0.0, 1.0, 1.0005], 2000)
+
+
 @pytest.mark.parametrize("n", [30, 399, 400, 523])
 def test_orthonormal_vectors_span_what_they_did(n):
     """Few and many, which are solved in parts."""

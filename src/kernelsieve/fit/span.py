@@ -307,7 +307,7 @@ class PointSpan(Span):
     @cached_property
     def signs(self) -> np.ndarray | None:
         """The diagonal of the signature J = W'K_SS W if the kernel's negative part is kept; None otherwise."""
-        if getattr(self.kernel, "definite", True):
+        if self.kernel.definite:
             return None
         signs = signs_of(self.whitening, to_numpy(self.point_gram))
         return None if np.all(signs > 0) else signs

@@ -149,11 +149,6 @@ def columns_of(rows: Array, columns: tuple[int, ...]) -> Array:
     return rows[:, list(columns)] if scipy.sparse.issparse(rows) else take_columns(rows, np.asarray(columns))
 
 
-def weighted_rows(weights: Array, rows: Array) -> Array:
-    """weights' @ rows, (m, d), dense."""
-    return (rows.T @ weights).T if scipy.sparse.issparse(rows) else weights.T @ rows
-
-
 def constant_diagonal(rows: Array, value: float) -> Array:
     """`value` for every row."""
     if scipy.sparse.issparse(rows) or is_numpy(rows):

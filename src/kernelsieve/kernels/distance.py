@@ -24,7 +24,7 @@ from scipy.spatial.distance import cdist
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
 from .base import CrossGram, Kernel, check_positive
-from .blocks import dense, manhattan, weighted_rows
+from .blocks import dense, manhattan
 from .columnwise import check_nonnegative
 from .objects import ObjectKernel, checked_values, objects_of, shown
 from .strings import Edits
@@ -114,7 +114,7 @@ class FromDistance(Kernel):
 
     def _pulls(self, rows: Array, points: Array, weights: Array) -> Array:
         pull = weights * self._pull(_euclidean(dense(rows), points))
-        return weighted_rows(pull, rows) - namespace(pull).sum(pull, axis=0)[:, None] * points
+        return pull.T @ rows - namespace(pull).sum(pull, axis=0)[:, None] * points
 
     def _pull(self, lengths: Array) -> Array:
         """p |v|^(p - 2), or zero for a row that coincides with a point: the distance may have a kink there."""

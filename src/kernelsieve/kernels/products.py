@@ -12,7 +12,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, namespace, row_dot
 from .base import CrossGram, Kernel, Wide, as_real
-from .blocks import inner_products, transposed, weighted_rows
+from .blocks import inner_products, transposed
 
 # scikit-learn's cosine kernel may treat a row as zero if it is shorter than ten times the rounding of float32.
 SHORT_ROW = 1e-5
@@ -115,7 +115,7 @@ class Polynomial(AffineProduct):
         # dk/ds = degree gamma (gamma x's + coef0)^(degree - 1) x
         base = inner_products(rows, transposed(points, self.gamma)) + self.coef0
         slope = weights * _power(base, self.degree - 1)
-        return self.degree * self.gamma * weighted_rows(slope, rows)
+        return self.degree * self.gamma * (slope.T @ rows)
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         base = inner_products(points, transposed(points, self.gamma)) + self.coef0
@@ -152,7 +152,7 @@ class Linear(InnerProduct):
         return row_dot(rows, rows)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        return weighted_rows(weights, rows)
+        return weights.T @ rows
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
         return 2 * rows
@@ -189,7 +189,7 @@ class Sigmoid(AffineProduct):
         return 1 - self._of(products) ** 2
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
+        return self.gamma * ((weights * (1 - cross_gram**2)).T @ rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +221,7 @@ class Cosine(InnerProduct):
         # dk/ds = x/(|x||s|) - k s/|s|^2
         inverse = _inverse_norms(points)
         mass = namespace(weights).sum(weights * cross_gram, axis=0)
-        along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
+        along = (weights * _inverse_norms(rows)[:, None]).T @ rows
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
 
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:

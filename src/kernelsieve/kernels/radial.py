@@ -44,7 +44,7 @@ from ..arrays import (
     to_numpy,
 )
 from .base import CrossGram, FixedRows, Stationary, check_count, check_positive
-from .blocks import dense, identity_like, inner_products, transposed, weighted_rows, with_norms
+from .blocks import dense, identity_like, inner_products, transposed, with_norms
 
 # Rows and points are shifted to an origin among the points if the rounding error of |x|^2 + |s|^2 - 2 x's would
 # otherwise exceed this multiple of the dtype's own rounding.
@@ -194,7 +194,7 @@ class Radial(Stationary):
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         pull = weights * self.attraction(rows, points, cross_gram)
         mass = namespace(pull).sum(pull, axis=0)
-        return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
+        return 2 * self.gamma * (pull.T @ rows - mass[:, None] * points)
 
     def gradients(self, rows: Array, points: Array, cross_gram: Array, coef: Array) -> Array:
         # 2 gamma (sum_i A_ik q k(x, s_i) s_i - (sum_i A_ik q k(x, s_i)) x), with the first sum as one matrix product

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, namespace, row_dot
 from .base import CrossGram, Kernel, UnitLength, Wide
-from .blocks import dense, identity_like, inner_products, manhattan, transposed, weighted_rows
+from .blocks import dense, identity_like, inner_products, manhattan, transposed
 from .columnwise import NonNegative, sides
 from .products import unit_length
 
@@ -59,7 +59,7 @@ class Tanimoto(UnitLength):
         lengths = row_dot(rows, rows)[:, None] + row_dot(points, points)
         share = _quotient(weights * (1 + cross_gram), lengths, 0.0)
         mass = namespace(share).sum(share * cross_gram, axis=0)
-        return weighted_rows(share * (1 + cross_gram), rows) - 2 * mass[:, None] * dense(points)
+        return (share * (1 + cross_gram)).T @ rows - 2 * mass[:, None] * dense(points)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return unit_length(rows), self
