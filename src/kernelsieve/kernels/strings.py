@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,6 @@ from .base import check_count, check_positive, check_width
 from .objects import UnitObjects
 
 NO_TOKEN = -1  # the code that shorter sequences are padded with
-_NUMBERS: dict[Any, int] = {}  # the code of every token that this process has seen
-_NEXT = count()
 STEPS_AT_ONCE = 2**18  # number of table entries (pairs of tokens or of steps) filled together: 2 MB in float64
 
 
@@ -150,13 +147,16 @@ class Subsequence(SequenceKernel):
     def least_length(self) -> int:  # type: ignore[override]
         return self.k
 
-    def prepared(self, objects: list[Any]) -> list[tuple[np.ndarray, float]]:
+    def prepared(self, objects: list[Any]) -> list[tuple[Any, float]]:
         self.check(objects)
-        codes = [_codes(one) for one in objects]
-        return [(code, float(self._values(code[None], code[None])[0, 0]) ** -0.5) for code in codes]
+        tokens = [_tokens(one) for one in objects]
+        (codes,) = _codes(tokens)
+        lengths = (float(self._values(code[None], code[None])[0, 0]) for code in codes)
+        return [(one, length**-0.5) for one, length in zip(tokens, lengths, strict=True)]
 
-    def between(self, left: list[tuple[np.ndarray, float]], right: list[tuple[np.ndarray, float]]) -> np.ndarray:
-        (x, scales), (y, others) = zip(*left, strict=True), zip(*right, strict=True)
+    def between(self, left: list[tuple[Any, float]], right: list[tuple[Any, float]]) -> np.ndarray:
+        (of_left, scales), (of_right, others) = zip(*left, strict=True), zip(*right, strict=True)
+        x, y = _codes(of_left, of_right)
         values = by_length(x, padded(y, NO_TOKEN), self._values)
         return values * np.array(scales)[:, None] * np.array(others)
 
@@ -179,14 +179,26 @@ def _decayed_sums(values: np.ndarray, decay: float, axis: int) -> np.ndarray:
     return np.asarray(lfilter([1.0], [1.0, -decay], values, axis=axis))
 
 
-def _codes(one: Any) -> np.ndarray:
-    """The tokens of a sequence as numbers; equal tokens have equal numbers in all sequences."""
+def _tokens(one: Any) -> np.ndarray | tuple[Any, ...]:
+    """The letters of a string, or bytes, as numbers; other tokens as they are."""
     if isinstance(one, str):
         return np.frombuffer(one.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-    if isinstance(one, bytes):
-        return np.frombuffer(one, dtype=np.uint8).astype(np.int64)
-    # A hash would not do: hash(-1) is hash(-2).  setdefault keeps the number that another thread gave the token first.
-    return np.array([_NUMBERS.setdefault(token, next(_NEXT)) for token in one], dtype=np.int64)
+    return np.frombuffer(one, dtype=np.uint8).astype(np.int64) if isinstance(one, bytes) else tuple(one)
+
+
+def _codes(*groups: Sequence[Any]) -> list[list[np.ndarray]]:
+    """The tokens of all sequences in the groups as numbers; equal tokens have equal numbers.
+
+    Hashes would not do: hash(-1) is hash(-2).
+    """
+    numbers: dict[Any, int] = {}
+
+    def of(one: Any) -> np.ndarray:
+        if isinstance(one, np.ndarray):
+            return one
+        return np.array([numbers.setdefault(token, len(numbers)) for token in one], dtype=np.int64)
+
+    return [[of(one) for one in group] for group in groups]
 
 
 @dataclass(frozen=True)
@@ -221,11 +233,11 @@ class Levenshtein(SequenceKernel):
         check_positive("Levenshtein", "width", self.width)
         check_width("width", self.width)
 
-    def prepared(self, objects: list[Any]) -> list[np.ndarray]:
+    def prepared(self, objects: list[Any]) -> list[Any]:
         self.check(objects)
-        return [_codes(one) for one in objects]
+        return [_tokens(one) for one in objects]
 
-    def between(self, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+    def between(self, left: list[Any], right: list[Any]) -> np.ndarray:
         return np.exp(edit_distances(left, right) / -self.width)
 
 
@@ -237,18 +249,19 @@ class Edits(SequenceKernel):
     definite = None
     least_length = 0
 
-    def prepared(self, objects: list[Any]) -> list[np.ndarray]:
+    def prepared(self, objects: list[Any]) -> list[Any]:
         self.check(objects)
-        return [_codes(one) for one in objects]
+        return [_tokens(one) for one in objects]
 
-    def between(self, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+    def between(self, left: list[Any], right: list[Any]) -> np.ndarray:
         return edit_distances(left, right)
 
 
-def edit_distances(left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
-    """Levenshtein distances of all pairs of sequences of codes, (n, m)."""
+def edit_distances(left: list[Any], right: list[Any]) -> np.ndarray:
+    """Levenshtein distances of all pairs of sequences of tokens, (n, m)."""
     lengths = np.array([len(one) for one in right])
-    return by_length(left, padded(right, NO_TOKEN), lambda x, y: _edits(x, y, lengths))
+    x, y = _codes(left, right)
+    return by_length(x, padded(y, NO_TOKEN), lambda x, y: _edits(x, y, lengths))
 
 
 def _edits(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
