@@ -62,7 +62,7 @@ def test_a_label_is_called_usual_only_if_most_rows_have_it():
     frame = pl.DataFrame({"carrier": ["UA", "UA", "B6", "EV", "DL"], "paid": ["yes", "yes", "yes", "no", "yes"]})
     words = UsualValues.of(table_block(frame)).words(table_block(frame))
     assert [words(3, 0), words(3, 1), words(0, 1)] == [
-        "carrier is EV",
+        "carrier is EV, as in 20 % of normal rows",
         "paid is no, usually yes",
         "paid is yes, which is usual by itself",
     ]
@@ -110,6 +110,18 @@ def test_a_rare_gap_is_not_called_one_of_no_rows():
     frame = pl.DataFrame({"port": [None, *("S" * 999)], "size": np.arange(1000.0)})
     words = UsualValues.of(table_block(frame)).words(table_block(frame[:1]))
     assert words(0, 0) == "port is missing, as in less than 1 % of normal rows"
+
+
+def test_a_label_that_few_or_no_normal_rows_have_is_said_to_be_rare():
+    from kernelsieve.monitor.table import UsualValues, table_block
+
+    normal = pl.DataFrame({"team": ["A"] * 400 + ["B"] * 400 + ["C"] * 195 + ["D"] * 5, "other": ["D", "E"] * 500})
+    words = UsualValues.of(table_block(normal)).words(table_block(pl.DataFrame({"team": ["C", "D", "Z"]})))
+    assert [words(row, 0) for row in range(3)] == [
+        "team is C, as in 20 % of normal rows",
+        "team is D, as in less than 1 % of normal rows",
+        "team is Z, as in less than 1 % of normal rows",
+    ]
 
 
 def test_the_summary_says_that_rare_labels_share_one_indicator():

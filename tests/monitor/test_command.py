@@ -104,6 +104,36 @@ def test_too_few_normal_rows_are_told_in_the_words_of_the_command_line(calm, tmp
     assert "12 held-out rows are too few for --false-alarm-rate 0.05" in told
 
 
+@pytest.mark.parametrize("smoothing", [[], ["--smoothing", 0.5]])
+def test_a_monitor_that_no_far_row_alarms_says_so_whenever_it_judges(smoothing, normal, tmp_path):
+    """A kernel so narrow that every normal row is alone, and then a row of 9999s."""
+    saved, page = tmp_path / "plant.ks", tmp_path / "page.html"
+    far = written(tmp_path / "far.csv", np.full((1, 4), 9999.0))
+    options = ["-g", 1e6, "-c", 4, "-s", 20, *smoothing]
+    blind = "a row unlike all others would not alarm"
+    for judging in ([normal, far, *options, "--save", saved], [saved, far], [saved, far, "-o", "-"]):
+        ended = run("monitor", *judging)
+        assert ended.exit_code == 0
+        assert ended.stderr.count(blind) == 1
+        assert blind not in ended.stdout
+    for judging in ([normal, far, *options], [saved, far]):
+        told = json.loads(run("monitor", *judging, "--json").stdout)
+        assert told["alarms"] == 0
+        assert [blind in note for note in told["notes"]] == [True]
+    assert run("report", far, "--model", saved, "-o", page).exit_code == 0
+    assert blind in page.read_text()
+
+
+def test_a_share_of_one_is_refused_as_the_message_says_and_a_weight_of_one_is_taken(normal, calm):
+    refused = run("monitor", normal, calm, "-a", 1)
+    assert refused.exit_code == 2
+    assert "1 is not a share: give a number above 0 and below 1" in " ".join(refused.stderr.replace("│", " ").split())
+    assert run("monitor", normal, calm, "--smoothing", 1, "-c", 4, "-s", 20).exit_code == 0
+    refused = run("monitor", normal, calm, "--smoothing", 1.5)
+    assert refused.exit_code == 2
+    assert "at most 1" in refused.stderr
+
+
 def test_score_warns_of_a_limit_from_few_normal_rows(normal, calm, tmp_path):
     model = tmp_path / "model.ks"
     assert run("fit", normal, "-c", 2, "-s", 10, "-o", model).exit_code == 0

@@ -187,6 +187,20 @@ def test_a_limit_that_no_row_can_reach_is_told():
     far = np.full((1, 3), 1e3)
     assert found._detector.farthest == pytest.approx(-found.score_samples(far)[0])
     assert found.predict(far) == 1
+    assert all("a row unlike all others would not alarm" in note for note in found.notes(far))
+    assert len(found.notes(far)) == 1
+
+
+def test_a_sorted_table_is_told_to_be_shuffled_rather_than_to_have_more_rows():
+    """Its folds are unlike each other and its neighbours alike; shuffled, the rows give no warning."""
+    rng = np.random.default_rng(0)
+    age = np.sort(rng.uniform(0, 10, 1200))
+    rows = np.column_stack([age, age**2 / 10, np.sqrt(age)]) + 0.001 * rng.standard_normal((1200, 3))
+    with pytest.warns(UserWarning, match=r"1,200 of them.* 0\.0 % to .* %\. .*, or shuffle the rows if they are"):
+        KernelMonitor(2, 20, false_alarm_rate=0.02, random_state=0).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelMonitor(2, 20, false_alarm_rate=0.02, random_state=0).fit(rng.permutation(rows))
 
 
 def test_whitening_with_few_rows_a_column_is_said_to_have_no_limit_that_holds():

@@ -21,12 +21,12 @@ import typer
 from rich.console import Console
 from rich.table import Table as Screen
 
-from ..errors import TableError, TooFewRows
+from ..errors import TableError, TooFewRows, warn
 from ..tables.files import checked_format
 from . import options
 from .inputs import STDIN, Applied, naming_file, read_input
 from .messages import Exit, clean, counted, percent
-from .options import check_share, given_options, names_of, parse_gamma, word
+from .options import check_share, check_weight, given_options, names_of, parse_gamma, word
 from .outputs import STDOUT, check_output, write_frames
 
 SHOWN = 10  # stretches of alarms on the screen
@@ -105,7 +105,7 @@ def monitor(
     lags: Annotated[int, typer.Option(min=0, metavar="N", help="Judge a row together with the N rows before it.")] = 0,
     smoothing: Annotated[
         float | None,
-        typer.Option(callback=check_share, metavar="W", help="Weight of the newest row in a running mean."),
+        typer.Option(callback=check_weight, metavar="W", help="Weight of the newest row in a running mean."),
     ] = None,
     false_alarm_rate: Annotated[
         float,
@@ -230,6 +230,7 @@ def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
         raise typer.BadParameter(f"{path} is a saved monitor, with options of its own: leave out {options}")
     if "rule" in given:
         model.set_params(alarm_rule=params["rule"])
+    warn(model._unreachable)  # a fit has warned of it already
     return model.restart()
 
 
@@ -320,7 +321,7 @@ class Judged:
                 {"row": row, "spe": record.spe, "causes": record.top, "words": list(record.causes)}
                 for row, record in self.first
             ],
-            "notes": self.notes,
+            "notes": [*filter(None, [self.model._unreachable]), *self.notes],
         }
 
     def show(self, path: Path, output: Path | None) -> None:

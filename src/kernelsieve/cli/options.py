@@ -127,9 +127,16 @@ def selections() -> Iterable[str]:
 
 
 def check_share(value: float | None) -> float | None:
-    """Check a share, if one is given: above 0, at most 1."""
+    """Check a share, if one is given: above 0, below 1."""
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value:g} is not a share: give a number above 0 and below 1")
+    return value
+
+
+def check_weight(value: float | None) -> float | None:
+    """Check a weight, if one is given: above 0, at most 1."""
     if value is not None and not 0 < value <= 1:
-        raise typer.BadParameter(f"{value:g} is not a share: give a number above 0, at most 1")
+        raise typer.BadParameter(f"{value:g} is not a weight: give a number above 0, at most 1")
     return value
 
 

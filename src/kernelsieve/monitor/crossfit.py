@@ -256,6 +256,10 @@ ROWS_A_COMPONENT = 3  # a monitor that follows drift should remember at least th
 WHITENING_ROWS = 5
 
 
+# Folds are contiguous, so a fold of a sorted table is unlike the other folds.
+SHUFFLE = "shuffle the rows if they are sorted by anything but time"
+
+
 def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | None) -> str | None:
     """The most serious warning about the limit of SPE, or None."""
     (low, high), n_rows = spe.interval, spe.n_held_out
@@ -264,23 +268,32 @@ def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | N
             f"n_components={found.detector.expansion.n_components} leaves nothing over of these rows: their SPE is "
             "rounding, and a limit on it means nothing. Give a smaller n_components, or another kernel"
         )
-    if smoothing is None and spe.value >= found.detector.farthest:
-        return (
-            f"a row unlike all others would not alarm: its SPE is {found.detector.farthest:.4g}, and the limit is "
-            f"{spe.value:.4g}, because held-out rows are unlike the others, too. Give more rows, or a smaller gamma"
-        )
+    if unreachable := about_reach(spe.value, found.detector):
+        return unreachable
     if spe.rate > rate:
         return (
             f"{n_rows} held-out rows are too few for false_alarm_rate={rate}: the limit is the largest of them, which "
             f"about {spe.rate:.2g} of new rows exceed"
         )
     if spe.n_effective * rate < 1:
+        cure = ", or less smoothing" if smoothing else f", or {SHUFFLE}"
         return (
-            f"SPE of neighbouring held-out rows is so similar that {n_rows} of them count as "
+            f"SPE of neighbouring held-out rows is so similar that {n_rows:,} of them count as "
             f"{max(1, round(spe.n_effective))}, too few for false_alarm_rate={rate}: the true rate may be anything "
-            f"from {low:.2g} to {high:.2g}. Give more rows{', or less smoothing' if smoothing else ''}"
+            f"from {100 * low:.1f} % to {100 * high:.1f} %. Give more rows{cure}"
         )
     return None
+
+
+def about_reach(limit: float, detector: Detector) -> str | None:
+    """A warning about a limit of SPE that a row far from all others does not exceed, or None."""
+    if limit < detector.farthest:
+        return None
+    return (
+        f"a row unlike all others would not alarm: its SPE is {detector.farthest:.4g}, and the limit is {limit:.4g}, "
+        "because held-out rows were unlike the others, too. Fit the monitor to more rows, with a smaller gamma or a "
+        f"larger false_alarm_rate, or {SHUFFLE}"
+    )
 
 
 def about_constants(windows: Array, names: list[str], *, whiten: bool) -> str | None:

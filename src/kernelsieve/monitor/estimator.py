@@ -41,6 +41,7 @@ from .crossfit import (
     about_constants,
     about_limit,
     about_memory,
+    about_reach,
     about_whitening,
     cell_rows,
     check_options,
@@ -347,8 +348,9 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def notes(self, X: Any) -> list[str]:
         """Remarks about a whole table, rather than about single rows.
 
-        A monitor of tables leaves out counters, the year of a date, and columns that never changed.  If the values of
-        such a column in X differ from those in the normal rows, a sentence says so.
+        If the limit is so high that a row unlike all others would not alarm, the first sentence says so.  A monitor of
+        tables leaves out counters, the year of a date, and columns that never changed.  If the values of such a column
+        in X differ from those in the normal rows, a sentence says so.
 
         Parameters
         ----------
@@ -357,14 +359,20 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Returns
         -------
         list of str
-            Empty if there is nothing to report, and for a monitor without an encoder.
+            Empty if there is nothing to report.
         """
         check_is_fitted(self)
+        blind = [] if self._unreachable is None else [self._unreachable]
         if self._encoder is None:
-            return []
+            return blind
         watched = LeftOutColumns(self._encoder, self._usual)
         watched.add(table_block(X))
-        return watched.sentences()
+        return blind + watched.sentences()
+
+    @property
+    def _unreachable(self) -> str | None:
+        """A sentence for a monitor whose limit a row unlike all others does not reach, else None."""
+        return about_reach(self.limits_["spe"], self._detector)
 
     @property
     def expansion_(self) -> KernelExpansion:

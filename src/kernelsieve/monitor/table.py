@@ -8,8 +8,8 @@ left out     counters and constants are not judged; if their values differ from 
 
 Causes say in words why a row is odd: what a column holds, and what it usually holds in normal rows.  The causes are the
 columns with the largest shares of SPE.  A number outside the middle 90 % of normal rows is reported with that range, a
-text with the text that most normal rows have, if there is one.  If a value is usual by itself, the cause says so: then
-the combination of values is odd.
+text with the text that most normal rows have, or if there is none, with the share of normal rows that have it.  If a
+value is usual by itself, the cause says so: then the combination of values is odd.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ class UsualValues:
     missing: np.ndarray  # (d,) share of rows without a value
     kinds: np.ndarray  # (d,) kinds of the columns, as in `Block.kinds`
     labels: np.ndarray  # (d,) the text that more than half of the rows have
+    # Each text that at least 1 % of the rows have: its column, the text itself, and the share of the rows.
+    common_columns: np.ndarray  # (t,)
+    common_texts: np.ndarray  # (t,)
+    common_shares: np.ndarray  # (t,)
 
     _file_sizes = ("d",)
     _file_layout = {
@@ -69,6 +73,9 @@ class UsualValues:
         "missing": "float[d]",
         "kinds": "strings[d]",
         "labels": "strings[d]",
+        "common_columns": "int[t]",
+        "common_texts": "strings[t]",
+        "common_shares": "float[t]",
     }
 
     @classmethod
@@ -77,6 +84,7 @@ class UsualValues:
         width = len(block.names)
         low, high, lowest, highest = np.full((4, width), np.nan)
         missing, labels = np.zeros(width), np.full(width, "", dtype=object)
+        common: list[tuple[int, str, float]] = []
         for place, j in enumerate(block.measured):
             values = block.numbers[:, place]
             present = values[np.isfinite(values)]
@@ -89,7 +97,11 @@ class UsualValues:
             missing[j] = float(np.mean(texts.codes < 0))
             if len(counts) and 2 * counts.max() > block.n_rows:
                 labels[j] = texts.labels[int(counts.argmax())]
-        return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels)
+            often = np.flatnonzero(100 * counts >= block.n_rows)
+            common += [(j, texts.labels[k], counts[k] / block.n_rows) for k in often]
+        columns, said, shares = np.array(common, dtype=object).reshape(-1, 3).T
+        shared = columns.astype(np.int64), said, shares.astype(np.float64)
+        return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels, *shared)
 
     def words(self, block: Block) -> Words:
         """The function that describes the values of these rows in words."""
@@ -104,12 +116,11 @@ class UsualValues:
                 number = float(block.numbers[row, places[j]]) if j in places else np.nan
                 value = None if number != number else number
             if value is None:
-                share = "less than 1 %" if self.missing[j] < 0.01 else f"{100 * self.missing[j]:.0f} %"
-                return f"{name} is missing, as in {share} of normal rows"
+                return f"{name} is missing, {among_normal(self.missing[j])}"
             if kind == TEXT:
                 text = value if isinstance(value, str) else f"{value:g}"
                 if not self.labels[j]:
-                    return f"{name} is {text}"
+                    return f"{name} is {text}, {among_normal(self._share(j, text))}"
                 usual = "which is usual by itself" if text == self.labels[j] else f"usually {self.labels[j]}"
                 return f"{name} is {text}, {usual}"
             if isinstance(value, str):
@@ -118,6 +129,10 @@ class UsualValues:
 
         return said
 
+    def _share(self, j: int, text: str) -> float:
+        """The share of normal rows that have this text in this column; zero if it is below 1 %."""
+        return float(self.common_shares[(self.common_columns == j) & (self.common_texts == text)].sum())
+
     def _usual_number(self, j: int, value: float, kind: str) -> str:
         low, high = self.low[j], self.high[j]
         if not np.isfinite(low) or low <= value <= high:
@@ -125,6 +140,11 @@ class UsualValues:
         if low == high:
             return f"usually {shown(low, kind)}"
         return f"usually {shown(low, kind)} to {shown(high, kind)}"
+
+
+def among_normal(share: float) -> str:
+    """The words for a share of normal rows."""
+    return f"as in {'less than 1 %' if share < 0.01 else f'{100 * share:.0f} %'} of normal rows"
 
 
 def shown(value: float, kind: str = "number") -> str:
