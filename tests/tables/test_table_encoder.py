@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
-from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA, TableEncoder
+from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA, TableEncoder, read_table
 from kernelsieve.tables import plan as summaries
 
 N = 200
@@ -158,6 +158,17 @@ def test_numbers_that_only_resemble_identifiers_are_kept(column):
 def test_whole_numbers_that_are_called_identifiers_are_left_out():
     frame = pd.DataFrame({"customer_id": np.arange(50) * 17 + 4001, "width": np.arange(50) * 17 + 4001})
     assert TableEncoder().fit(frame).kinds_.tolist() == ["left out", "number"]
+
+
+def test_row_numbers_with_gaps_are_left_out_and_years_that_name_rows_are_not(tmp_path):
+    """R writes row numbers and other row names into a column without a name."""
+    for first, kind in ((1, "left out"), (1947, "number")):
+        rows = "\n".join(f"{first + i},{i * i},{first + i}" for i in range(40) if i % 7)
+        (tmp_path / "rows.csv").write_text(f",size,when\n{rows}\n")
+        encoder = TableEncoder().fit(read_table(tmp_path / "rows.csv"))
+        assert encoder.kinds_.tolist() == [kind, "number", "number"]
+    (tmp_path / "rows.csv").write_text("\n".join(f"{i},{i * i}" for i in range(40) if i % 7))
+    assert TableEncoder().fit(read_table(tmp_path / "rows.csv", header=False)).kinds_.tolist() == ["number"] * 2
 
 
 def test_columns_can_be_kept_whatever_they_look_like():

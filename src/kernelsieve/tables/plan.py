@@ -197,6 +197,7 @@ SAME_DATE_DAYS = 1.0  # two columns that never differ by more hold the same date
 MANY_NUMBERS = 300  # at least this many consecutive numbers, each occurring once, number the rows; fewer may be years
 HEAVY_REACH = 2.0  # a column of eight or more values within this many standard deviations has no heavy tail
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
+UNNAMED = re.compile(r"column_\d+_*")  # the name that `read_table` gives to a column without one
 
 
 @dataclass
@@ -407,12 +408,16 @@ def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
     """Whether a column of integers only identifies rows.
 
     It does if every integer of a range occurs once, or if all are different and the name is one of a key, such as "id".
+    Among columns with names, one without a name holds row numbers, perhaps with gaps, if they begin below the number of
+    rows: years, for example, do not.
     """
     if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
         return False
     low, high = summary.lowest[place], summary.highest[place]
     counts_rows = (low in (0, 1) or summary.n_rows >= MANY_NUMBERS) and high - low == summary.n_rows - 1
-    if not counts_rows and not IDENTIFIER.search(summary.names[j]):
+    unnamed = [UNNAMED.fullmatch(name) is not None for name in summary.names]
+    numbers_rows = unnamed[j] and not all(unnamed) and 0 <= low <= summary.n_rows
+    if not counts_rows and not numbers_rows and not IDENTIFIER.search(summary.names[j]):
         return False
     values = summary.sample[:, place]
     return len(np.unique(values)) == len(values)
