@@ -1,4 +1,4 @@
-"""The page of a monitor: charts, alarms with their causes, the limit and how sure it is."""
+"""The page of a monitor: charts, alarms with their causes, the limit and how precisely it is known."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_page_is_whole_escaped_and_runs_nothing(monitor, faulty, tmp_path):
         "Over time",
         "Alarms, and why",
         "Which columns the alarms come from",
-        "The limit, and how sure it is",
+        "The limit, and how precisely it is known",
     ):
         assert f"<h2>{heading}</h2>" in text
     assert "flow &lt;b&gt;" in text
@@ -82,7 +82,7 @@ def test_calm_rows_arrays_and_long_tables_have_a_page(faulty):
     rng = np.random.default_rng(0)
     found = KernelMonitor(3, 15, kernel="linear", random_state=0).fit(rng.standard_normal((300, 5)))
     calm = kernelsieve.report(found, np.zeros((4, 5)))
-    assert "No row alarms." in calm.html
+    assert "No row is flagged." in calm.html
     wild = kernelsieve.report(found, 1e3 * rng.standard_normal((5000, 5)))
     assert "logarithmic axis" in wild.html
     assert len(wild.contents["charts"]["spe"]["values"]) == 1000

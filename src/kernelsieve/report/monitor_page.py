@@ -183,12 +183,12 @@ def _header(contents: JSON) -> str:
     if alarms:
         first = contents["causes"][0]["name"] if contents["causes"] else None
         together = f", in {contents['n_stretches']:,} stretches of time" if contents["n_stretches"] < alarms else ""
-        lead = f"{alarms:,} of {n_judged:,} rows alarm ({_percent(share)}){together}."
+        lead = f"{alarms:,} of {n_judged:,} rows are flagged ({_percent(share)}){together}."
         lead += f" The most important cause is {escape(first)}." if first else ""
     tiles = [
         (f"{n_judged:,}", "rows judged"),
         (f"{alarms:,}", f"alarms, {_percent(share)} of them"),
-        (_percent(contents["rate"]), f"of normal rows alarm as well ({_percent(low)} to {_percent(high)})"),
+        (_percent(contents["rate"]), f"of normal rows are flagged by mistake ({_percent(low)} to {_percent(high)})"),
         (f"{contents['n_missing']:,}", "rows not judged (missing values)"),
     ]
     listed = "".join(f"<li><b>{value}</b>{text}</li>" for value, text in tiles)
@@ -255,7 +255,7 @@ def _svg(chart: JSON) -> str:
 
 def _alarms(contents: JSON) -> str:
     if not contents["stretches"]:
-        return '<section id="alarms"><h2>Alarms, and why</h2><p>No row alarms.</p></section>'
+        return '<section id="alarms"><h2>Alarms, and why</h2><p>No row is flagged.</p></section>'
     cards = []
     for one in contents["stretches"]:
         rows = f"row {one['first']}" if one["first"] == one["last"] else f"rows {one['first']} to {one['last']}"
@@ -301,7 +301,7 @@ def _sure(contents: JSON) -> str:
     handled = f"<h3>What was done to the columns</h3>{_listed(contents['handling'])}" if contents["handling"] else ""
     limits = _listed(contents["limits"])
     return (
-        f'<section id="limit"><h2>The limit, and how sure it is</h2><p>{text}</p>{limits}</section>'
+        f'<section id="limit"><h2>The limit, and how precisely it is known</h2><p>{text}</p>{limits}</section>'
         f'<section id="handling"><h2>How this was made</h2>{handled}<h3>The same in Python</h3>'
         f"<pre>{escape(contents['code'])}</pre></section>"
     )

@@ -7,7 +7,7 @@ async function startMeaning() {
   const both = contents.sensitivity?.columns.length && contents.walks.length;
   if (contents.listening) body.push(...listeningPictures());
   else if (contents.sensitivity?.columns.length) halves.push(el("div", {},
-    el("h3", {}, "Which columns each component listens to"),
+    el("h3", {}, "Which columns each component depends on"),
     el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the stronger the colour, the further." + (both ? " This is about small changes at single rows. Where it and the table beside it disagree, believe the table: it follows a component from end to end." : "")),
     el("div", { class: "chart", id: "listening" })));
   if (contents.walks.length && !contents.listening) halves.push(el("div", {}, walkBlock()));
@@ -77,7 +77,7 @@ function showWalk(k) {
 function listeningPictures() {
   const pixels = unpack(contents.listening);
   const shown = Array.from({ length: contents.listening.count }, (_, k) => pictureOf(picture(contents.listening, k, pixels, pictureSize(contents.listening)), ordinal(k).replace(" component", "")));
-  return [el("h3", {}, "Which pixels each component listens to"), el("p", { class: "soft" }, "The stronger the mark, the further a change of that pixel by its usual amount moves the score."), el("div", { class: "pictures" }, shown)];
+  return [el("h3", {}, "Which pixels each component depends on"), el("p", { class: "soft" }, "The stronger the mark, the further a change of that pixel by its usual amount moves the score."), el("div", { class: "pictures" }, shown)];
 }
 
 // Pictures of rows, and below each the reconstruction from its scores; the two follow each other in the data.
