@@ -122,6 +122,7 @@ def test_a_monitor_that_no_far_row_alarms_says_so_whenever_it_judges(smoothing, 
         assert [blind in note for note in told["notes"]] == [True]
     assert run("report", far, "--model", saved, "-o", page).exit_code == 0
     assert blind in page.read_text()
+    assert "a row unlike all others" in run("info", saved).stdout
 
 
 def test_a_share_of_one_is_refused_as_the_message_says_and_a_weight_of_one_is_taken(normal, calm):

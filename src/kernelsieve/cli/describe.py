@@ -133,6 +133,8 @@ def _monitor_facts(core: Any) -> Iterator[tuple[str, str]]:
     yield "lags", f"{core._fitted_lags:,}"
     yield "smoothing", "none" if core.smoothing is None else f"{core.smoothing:g} (weight of the newest row)"
     yield "rule", f"{needed} of the last {remembered} rows above the limit"
+    if core._unreachable:
+        yield "note", core._unreachable
 
 
 def _monitor_data(core: Any) -> dict[str, Any]:
