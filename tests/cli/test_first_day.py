@@ -97,7 +97,7 @@ def test_a_list_of_names_may_be_given_in_parts(tmp_path):
 
 
 def test_dates_that_may_begin_with_the_day_or_the_month_are_text_and_are_said_to_be(tmp_path):
-    rows = "\n".join(f"{1 + i % 12:02}/{1 + i % 28:02}/2024 0{1 + i % 9}:30 PM,{i % 7}" for i in range(60))
+    rows = "\n".join(f"{1 + i % 12:02}/{1 + i % 11:02}/2024 0{1 + i % 9}:30 PM,{i % 7}" for i in range(60))
     (tmp_path / "a.csv").write_text(f"when,size\n{rows}\n")
     with pytest.warns(UserWarning, match="'when' is read as text: dates such as '01/01/2024 01:30 PM' do not say"):
         frame = kernelsieve.read_table(tmp_path / "a.csv")

@@ -1,14 +1,17 @@
 """What tables may look like."""
 
+import datetime
 import warnings
 
 import numpy as np
 import polars as pl
 import polars.testing
+import pytest
 from calling import assert_fails, core, fit_text, run
 
 import kernelsieve
 from kernelsieve.cli import outputs
+from kernelsieve.tables import csv
 
 
 def test_other_separators_integers_and_booleans(tmp_path):
@@ -160,3 +163,63 @@ def test_read_table_warns_once_and_at_the_line_that_called_it(tmp_path):
         warnings.simplefilter("default")
         kernelsieve.read_table(path)
     assert [(str(one.message)[:26], one.filename) for one in said] == [("latin.csv is not in UTF-8:", __file__)]
+
+
+def written(path, dates, form="%m/%d/%Y"):
+    """A table of these dates beside two numbers."""
+    rows = "\n".join(f"{when.strftime(form)},{i % 7},{i * i % 11}" for i, when in enumerate(dates))
+    path.write_text(f"when,a,b\n{rows}\n")
+    return path
+
+
+MARCH = [datetime.date(2024, 3, 1) + datetime.timedelta(days=i) for i in range(60)]
+
+
+@pytest.mark.parametrize("form", ["%m/%d/%Y", "%d/%m/%Y", "%m/%d/%Y %H:%M", "%d/%m/%Y %I:%M:%S %p"])
+def test_dates_with_slashes_are_read_in_the_order_that_their_column_decides(tmp_path, form):
+    """Even if the first block of the file does not decide it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = kernelsieve.read_table(written(tmp_path / "rows.csv", MARCH, form))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csv, "CSV_BLOCK_BYTES", 64)
+            in_blocks = kernelsieve.read_table(tmp_path / "rows.csv")
+    assert found["when"].cast(pl.Date).to_list() == in_blocks["when"].cast(pl.Date).to_list() == MARCH
+
+
+@pytest.mark.parametrize("cells", [["1/2/2024", "11/12/2024"], ["1/13/2024", "13/1/2024"]])
+def test_dates_that_decide_no_order_or_two_stay_text(tmp_path, cells):
+    path = tmp_path / "rows.csv"
+    path.write_text("when,a\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells)))
+    with pytest.warns(UserWarning, match="do not say whether the day or the month comes first"):
+        assert kernelsieve.read_table(path)["when"].to_list() == cells
+
+
+def test_new_tables_are_read_in_the_order_of_dates_that_the_model_was_fitted_to(tmp_path):
+    """Three days of April decide nothing by themselves, or would decide for another order."""
+    model, out = tmp_path / "model.ks", tmp_path / "out.csv"
+    assert run("fit", written(tmp_path / "old.csv", MARCH), "-s", 20, "-o", model).exit_code == 0
+    new = [datetime.date(2024, 4, day) for day in (1, 2, 3)]
+    iso = run("transform", model, written(tmp_path / "iso.csv", new, "%Y-%m-%d"), "-o", tmp_path / "iso_out.csv")
+    assert iso.exit_code == 0
+    result = run("transform", model, written(tmp_path / "new.csv", new), "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.output
+    assert out.read_text() == (tmp_path / "iso_out.csv").read_text()
+    order = kernelsieve.load(model)[0].date_order
+    assert kernelsieve.read_table(tmp_path / "new.csv", dates=order)["when"].to_list() == new
+    other = written(tmp_path / "other.csv", MARCH, "%d/%m/%Y")
+    assert_fails(run("transform", model, other, "-o", out, "--force"), "'when' is not numeric", "needs dates there")
+
+
+def test_a_monitor_and_a_followed_stream_remember_the_order_of_dates(tmp_path):
+    old, new = written(tmp_path / "old.csv", MARCH), written(tmp_path / "new.csv", MARCH[31:36])
+    saved, out = tmp_path / "saved.mon", tmp_path / "out.csv"
+    assert run("monitor", old, new, "-a", 0.2, "--save", saved, "-o", out).exit_code in (0, 1, 3)
+    assert kernelsieve.load(saved).encoder_.date_order == {"when": "month first"}
+    assert "read as text" not in run("monitor", saved, new, "-o", out, "--force").output
+    model = tmp_path / "model.ks"
+    result = run("fit", old, "--follow", "--every", 30, "--idle", 0.1, "-s", 5, "-o", model)
+    assert result.exit_code == 0, result.output
+    assert kernelsieve.load(model)[0].date_order == {"when": "month first"}
+    assert kernelsieve.load(model)[0].kinds_.tolist()[0] == "date"

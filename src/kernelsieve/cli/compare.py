@@ -83,7 +83,7 @@ def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
         raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
     train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
     with naming_file(table):
-        encoder = asked.encoder(columns).fit(train)
+        encoder = asked.encoder(columns, table.dates).fit(train)
         return encoder.transform(train), encoder.transform(test)
 
 

@@ -122,7 +122,7 @@ def fit_table(request: Request, table: Table) -> Fitted:
     from sklearn.pipeline import make_pipeline
 
     start = perf_counter()
-    encoder = request.asked.encoder([name for name in names if request.columns])
+    encoder = request.asked.encoder([name for name in names if request.columns], table.dates)
     with naming_file(table):
         if table.data is None and request.asked.method in READS_BLOCKS:
             with row_progress("looking at columns", table.n_rows) as advance:
@@ -308,9 +308,9 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
     estimator = make_estimator(method, request.options, request.given).set_params(half_life=how.half_life)
     encoder: Any = None
     n_rows = 0
-    for frame in _frames(_lines(data, how), how, request, data):
+    for frame, dates in _frames(_lines(data, how), how, request, data):
         if encoder is None:
-            encoder = request.asked.encoder([name for name in frame.columns if request.columns]).fit(frame)
+            encoder = request.asked.encoder([name for name in frame.columns if request.columns], dates).fit(frame)
         estimator.partial_fit(encoder._transform(frame, n_rows))
         n_rows += len(frame)
         if not estimator.__sklearn_is_fitted__():
@@ -355,8 +355,13 @@ def _growing(path: Path, idle: float | None) -> Iterator[str | None]:
             time.sleep(POLL_SECONDS)
 
 
-def _frames(lines: Iterator[str | None], how: Following, request: Request, data: Path) -> Iterator[Any]:
-    """Tables of `every` rows, the last one perhaps shorter, with the columns asked for; read as `read_table` does."""
+def _frames(
+    lines: Iterator[str | None], how: Following, request: Request, data: Path
+) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Tables of `every` rows, the last one perhaps shorter, with the columns asked for, read as `read_table` does.
+
+    With each comes the order of dates such as 3/25/2024, by column, which the first rows decide for all.
+    """
     called = Path("standard input") if data == STDIN else data
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         path = Path(folder) / f"rows{'.tsv' if '.tsv' in data.suffixes else '.csv'}"
@@ -373,7 +378,7 @@ def _frames(lines: Iterator[str | None], how: Following, request: Request, data:
                 except CsvError as error:
                     raise TableError(f"{called}, after its first {n_rows:,} rows: {error}") from error
             n_rows += len(frame)
-            yield frame.select(columns)
+            yield frame.select(columns), first.dates
 
 
 def _texts(lines: Iterator[str | None], how: Following) -> Iterator[str]:

@@ -47,8 +47,11 @@ def forget_input() -> None:
         folder.cleanup()
 
 
-def read_input(path: Path, asked: FileOptions, *, whole: bool = False) -> Table:
-    """The table in a file, or in standard input, read as the options of a command ask for."""
+def read_input(path: Path, asked: FileOptions, *, whole: bool = False, model: Any = None) -> Table:
+    """The table in a file, or in standard input, read as the options of a command ask for.
+
+    For a fitted model, dates such as 3/4/2024 are read in the order that they had in the fit.
+    """
     called = Path("standard input") if path == STDIN else path
     return open_table(
         spooled_input() if path == STDIN else path,
@@ -57,6 +60,7 @@ def read_input(path: Path, asked: FileOptions, *, whole: bool = False) -> Table:
         header=not asked.no_header,
         names=names_of(asked.names),
         na=names_of(asked.na),
+        dates=getattr(encoder_of(model), "date_order", None),
         batch_size=getattr(asked, "batch_size", None),
         whole=whole,
     )

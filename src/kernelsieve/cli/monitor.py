@@ -127,7 +127,7 @@ def monitor(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Learn what normal rows are like, judge new ones, and say why a row alarms.
+    """Learn what normal rows are like, judge new ones, and say why a row is flagged.
 
     Tables are taken as `fit` takes them: text, dates and gaps are fine, and
     identifiers, constants and counters are left out.  A counter or a year that
@@ -153,7 +153,7 @@ def monitor(
         check_output(save, [normal, new], kind="model", force=force)
     model = _fitted(normal, asked, params, given) if _is_table(normal) else _loaded(normal, params, given)
     found = Judged(model, everything, saved=not _is_table(normal))
-    write_frames(output, found.frames(read_input(new, asked)), ALARM_COLUMNS, guard=guard_formulas)
+    write_frames(output, found.frames(read_input(new, asked, model=found.model)), ALARM_COLUMNS, guard=guard_formulas)
     if save is not None:
         model.restart().save(save)
     if as_json and output != STDOUT:
@@ -184,7 +184,9 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
     frame = table.selected(table.whole(), names)
     keep = names if params["columns"] else None
-    encoder = TableEncoder(params["scale"], keep=keep, calendar=not params["no_calendar"], trend=False)
+    encoder = TableEncoder(
+        params["scale"], keep=keep, calendar=not params["no_calendar"], trend=False, date_order=table.dates or None
+    )
     chosen = {name: params[option] for name, option in FITTED.items()}
     with naming_file(table):
         if kernel_of(params["kernel"]).linear_in_rows:  # it has no more directions than the rows have columns

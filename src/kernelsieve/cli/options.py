@@ -197,7 +197,10 @@ Variance = Annotated[
     ),
 ]
 Kernel = Annotated[
-    str, word(kernels, "--kernel", "-k", help="rbf, matern, laplacian, poly, linear, ...; a wrong name lists them all.")
+    str,
+    word(
+        kernels, "--kernel", "-k", help="rbf, matern, laplacian, poly, linear, ...; give an unknown name to list them."
+    ),
 ]
 Gamma = Annotated[
     str,
@@ -235,7 +238,7 @@ Weights = Annotated[
 ]
 KeepStream = Annotated[
     bool,
-    typer.Option("--keep-stream", help="Keep a sample of the rows in the model, so that `update` can add others."),
+    typer.Option("--keep-stream", help="Keep a sample of the rows in the model, so that `update` can add new rows."),
 ]
 Key = Annotated[
     str | None,
@@ -311,12 +314,17 @@ class ModelOptions(FileOptions):
     keep_stream: KeepStream = False
     batch_size: BatchSize = None
 
-    def encoder(self, keep: Sequence[str]) -> Any:
-        """An encoder of tables, not fitted, that does not leave out the columns in `keep`."""
+    def encoder(self, keep: Sequence[str], dates: dict[str, str]) -> Any:
+        """An encoder of tables, not fitted, that does not leave out the columns in `keep`.
+
+        `dates` are the orders of dates in the file, which the model keeps for new files.
+        """
         from ..tables.encoder import TableEncoder
 
         kept, calendar, trend = list(keep) or None, not self.no_calendar, not self.no_trend
-        return TableEncoder(self.scale, missing=self.missing, keep=kept, calendar=calendar, trend=trend)
+        return TableEncoder(
+            self.scale, missing=self.missing, keep=kept, calendar=calendar, trend=trend, date_order=dates or None
+        )
 
 
 def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -48,7 +48,7 @@ def report(
     columns matter, which rows are odd, and the code that makes the model.
     Columns that are left out of the model can still colour the map.
     For a monitor that `monitor --save` wrote, the page shows its statistics
-    over time, the alarms and why, and how sure its limit is.
+    over time, the alarms and why, and how precisely its limit is known.
 
     \b
     Examples
@@ -62,14 +62,15 @@ def report(
     from ..report.model_view import is_kernel_estimator
 
     check_output(output, [data, *([model] if model else [])], kind="page", force=force)
-    table = read_input(data, asked, whole=True)
+    fitted = None if model is None else load_model(model, data)
+    table = read_input(data, asked, whole=True, model=fitted)
     if model is not None and asked.weights is not None:
         raise typer.BadParameter("is for the model that report fits, and --model gives one", param_hint="--weights")
     if model is None:
         found = fit_table(Request(asked, given_options(context)), table)
         fitted, seconds, names = found.model, found.seconds, found.names
     else:
-        fitted, seconds = load_model(model, data), None
+        seconds = None
         applied = Applied(fitted, table)
         names = applied.columns
     if not is_kernel_estimator(core_of(fitted)) and not hasattr(fitted, "limits_"):  # `limits_` marks a monitor
@@ -143,7 +144,9 @@ def plot(
     fitted = load_model(model, data)
     _check_kind(kind, core_of(fitted), data)
     pair = _pair(components, core_of(fitted))
-    rows = None if data is None or kind in ("spectrum", "support") else _rows(fitted, read_input(data, asked), color)
+    rows = None
+    if data is not None and kind not in ("spectrum", "support"):
+        rows = _rows(fitted, read_input(data, asked, model=fitted), color)
     _draw(output, fitted, kind, pair, rows)
     print(f"{clean(str(output))}: {kind}")
 

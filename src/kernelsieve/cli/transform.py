@@ -164,7 +164,7 @@ def compress(
         raise TableError(f"only kernel PCA can be compressed, and {model} holds a {type(core).__name__}")
     encoded = None
     if rows is not None:
-        applied = Applied(fitted, read_input(rows, asked, whole=is_precomputed(fitted)))
+        applied = Applied(fitted, read_input(rows, asked, whole=is_precomputed(fitted), model=fitted))
         encoded = np.concatenate([np.asarray(part) for _, part, _ in applied.blocks("reading")])
     small = compressed(core, support, target_error=error, X=encoded)
     if hasattr(fitted, "steps"):
@@ -182,5 +182,5 @@ def compress(
 
 def applied_to(model: Any, data: Path, asked: options.TableOptions) -> Applied:
     """A model and the table that it is to be applied to."""
-    table = read_input(data, asked, whole=is_precomputed(model))
+    table = read_input(data, asked, whole=is_precomputed(model), model=model)
     return Applied(model, table, names_of(asked.keep), names_of(asked.exclude))

@@ -62,7 +62,9 @@ def update(
     explained = float(np.sum(core.explained_variance_ratio_))
     before = core.n_samples_seen_, core.chosen_at_, explained, float(core.captured_ratio_)
     earlier = core._stream
-    applied = Applied(fitted, read_input(data, asked), names_of(weights), names_of(asked.exclude), "--weights")
+    applied = Applied(
+        fitted, read_input(data, asked, model=fitted), names_of(weights), names_of(asked.exclude), "--weights"
+    )
     for first, rows, kept in applied.blocks("update"):
         core.partial_fit(rows, sample_weight=_weights(kept, applied, first))
     drift = math.degrees(core._stream.turned_since(earlier, core._n_threads()) if earlier.ready else core.drift_)

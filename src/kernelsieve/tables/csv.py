@@ -14,6 +14,9 @@ Polars parses each block.  If a column has different types in two blocks, they a
 floats, dates and times become times, anything else becomes text.  A cell is missing only if it is empty or one of
 `MISSING`.
 
+Dates such as 3/4/2024 may have the day or the month first.  All cells of a column decide together: if one number of a
+cell is above 12, it is the day.  If no cell has such a number, or cells contradict each other, the column stays text.
+
 A sheet of an .xlsx workbook is first written out as tab-separated text, so that its cells follow the same rules.
 """
 
@@ -26,7 +29,7 @@ import gzip
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,12 +46,17 @@ SEPARATORS = (",", ";", "\t", "|")
 GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Texts that R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?", "NaT")
-# Unambiguous forms of dates (3/4/2021 is ambiguous).  %B is the name of a month, in full or its first three letters.
+# Unambiguous forms of dates; 3/4/2021 is ambiguous (see ORDERS).  %B is a month, in full or its first three letters.
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%B %d, %Y", "%d %B %Y", "%d-%B-%Y")
 TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
+TIMES += tuple(f"{date} %I:%M{rest} %p" for date in DATES for rest in ("", ":%S"))
 NUMBERED_MONTH = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
 NAMED_MONTH = r"^[A-Z][a-z]+ \d{1,2}, \d{4}|^\d{1,2}[ -][A-Z][a-z]+[ -]\d{4}"
 SLASHED_DATE = r"^\d{1,2}/\d{1,2}/\d{2}(\d{2})?($|[ T,])"
+FULL_SLASHED_DATE = r"^(\d{1,2})/(\d{1,2})/(\d{4})($|[ T])"
+# The orders that FULL_SLASHED_DATE may have, each with the text of year, month and day that replaces it.
+DAY_FIRST, MONTH_FIRST = "day first", "month first"
+ORDERS = {DAY_FIRST: "$3-$2-$1$4", MONTH_FIRST: "$3-$1-$2$4"}
 DATE_LIKE = f"{NUMBERED_MONTH}|{NAMED_MONTH}"
 
 # $12.50, -12.50 $ and 12,50 €: the currency sign is removed if all numbers of a column have the same one.
@@ -79,6 +87,15 @@ class Dialect:
 
 
 @dataclass(frozen=True)
+class Slashed:
+    """The type of a column of dates such as 3/4/2024, as long as not all of its blocks have been seen."""
+
+    kind: Any  # the polars type of dates or times
+    orders: frozenset[str]  # those in which all cells can be read
+    example: str
+
+
+@dataclass(frozen=True)
 class CsvFile:
     """A CSV file that has been read once, so that the names and types of its columns are known."""
 
@@ -88,6 +105,7 @@ class CsvFile:
     header: bool
     types: dict[str, Any]  # polars data types; None for a column without values
     n_rows: int
+    orders: dict[str, str]  # for each column of dates such as 3/25/2024: DAY_FIRST or MONTH_FIRST
 
     def frames(self) -> Iterator[Any]:
         """All rows, block by block, as polars frames with the same schema."""
@@ -95,27 +113,37 @@ class CsvFile:
 
         text = [name for name, kind in self.types.items() if kind == pl.String]
         for frame in _parsed_blocks(self.path, self.dialect, self.names, self.header, text):
-            yield _cast(frame, self.types, self.dialect)
+            yield _cast(frame, self.types, self.dialect, self.orders)
 
 
-def open_csv(path: Path, *, header: bool, names: Sequence[str] = (), na: Sequence[str] = ()) -> tuple[CsvFile, Any]:
+def open_csv(
+    path: Path,
+    *,
+    header: bool,
+    names: Sequence[str] = (),
+    na: Sequence[str] = (),
+    dates: Mapping[str, str] | None = None,
+) -> tuple[CsvFile, Any]:
     """The file, and its rows as one frame if they fit into one block, else None.
 
     `names` replace those in the first line, or column_1, column_2, ... in a file without a header.  Cells that hold one
-    of `na` count as missing, too.
+    of `na` count as missing, too.  `dates` gives the order of dates such as 3/4/2024 in some columns, by name.
     """
     dialect = _dialect(path, na)
     called = _names(path, dialect.separator, header, names)
     types: dict[str, Any] = {}
     n_rows, first = 0, None
+    orders = dict(dates or {})
     for number, frame in enumerate(_parsed_blocks(path, dialect, called, header, ())):
-        types = _joined(types, _types(frame, dialect)) if number else _types(frame, dialect)
+        found = _types(frame, dialect, orders)
+        types = _joined(types, found) if number else found
         n_rows += frame.height
         first = frame if number == 0 else None
         if number == 0:
             _warn_of_words(frame, types, dialect)
-    file = CsvFile(path, dialect, called, header, types, n_rows)
-    return file, None if first is None else _cast(first, types, dialect)
+    types, orders = _with_orders(types, orders)
+    file = CsvFile(path, dialect, called, header, types, n_rows, orders)
+    return file, None if first is None else _cast(first, types, dialect, orders)
 
 
 def rows_like(file: CsvFile, path: Path) -> Any:
@@ -125,13 +153,13 @@ def rows_like(file: CsvFile, path: Path) -> Any:
     texts = [name for name, kind in file.types.items() if kind == pl.String]
     frames = []
     for frame in _parsed_blocks(path, file.dialect, file.names, False, texts):
-        types = _joined(file.types, _types(frame, file.dialect))
+        types = _joined(file.types, _types(frame, file.dialect, file.orders))
         for name, kind in file.types.items():
             if kind is None:  # the first rows had no value there, so its type is not known
                 frame, types = frame.with_columns(pl.lit(None, pl.Float64).alias(name)), types | {name: None}
             elif kind != pl.String and types[name] == pl.String:
                 raise CsvError(f"column {name!r} holds values of another kind than in the first rows")
-        frames.append(_cast(frame, types, file.dialect))
+        frames.append(_cast(frame, types, file.dialect, file.orders))
     return pl.concat(frames, how="vertical_relaxed")
 
 
@@ -355,8 +383,11 @@ def _utf8(block: bytes, path: Path) -> bytes:
     return block
 
 
-def _types(frame: Any, dialect: Dialect) -> dict[str, Any]:
-    """The polars types of a block's columns; None for a column without values."""
+def _types(frame: Any, dialect: Dialect, orders: Mapping[str, str]) -> dict[str, Any]:
+    """The polars types of a block's columns; None for a column without values, Slashed for 3/4/2024 in no known order.
+
+    `orders` are those that are known, by column.
+    """
     import polars as pl
 
     found: dict[str, Any] = {}
@@ -365,12 +396,49 @@ def _types(frame: Any, dialect: Dialect) -> dict[str, Any]:
         if column.null_count() == len(column):
             kind = None
         elif kind == pl.String:
-            read = _read_text(column, dialect)
-            kind = pl.String if read is None else read.dtype
+            possible = _possible_orders(_stripped(column, dialect.missing).drop_nulls())
+            known = orders.get(column.name)
+            order = known if known in possible else next(iter(possible), None)
+            read = _read_text(column, dialect, order)
+            kind = pl.String if read is None or (possible and known not in (None, order)) else read.dtype
+            if possible and known is None and kind != pl.String:
+                kind = Slashed(kind, possible, column.drop_nulls()[0])
         elif kind.is_numeric() and kind != pl.Int64:
             kind = pl.Float64  # also for integers of more than 64 bits
         found[column.name] = kind
     return found
+
+
+def _possible_orders(text: Any) -> frozenset[str]:
+    """The orders in which all of these texts may be dates such as 3/4/2024; none if they are anything else."""
+    if not text[:100].str.contains(FULL_SLASHED_DATE).all() or not text.str.contains(FULL_SLASHED_DATE).all():
+        return frozenset()
+    first, second = (text.str.extract(FULL_SLASHED_DATE, number).cast(int) for number in (1, 2))
+    return frozenset(
+        order for order, months in ((DAY_FIRST, second), (MONTH_FIRST, first)) if len(text) and (months <= 12).all()
+    )
+
+
+def _with_orders(types: dict[str, Any], orders: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The types of whole columns, and the orders of dates; warn of dates that stay text because they have no order."""
+    import polars as pl
+
+    types, orders = dict(types), dict(orders)
+    for name, kind in types.items():
+        if isinstance(kind, Slashed):
+            types[name] = kind.kind if len(kind.orders) == 1 else pl.String
+            if len(kind.orders) == 1:
+                (orders[name],) = kind.orders
+            else:
+                _warn_undecided(name, kind.example)
+    return types, orders
+
+
+def _warn_undecided(name: str, example: str) -> None:
+    warn(
+        f"column {name!r} is read as text: dates such as {example!r} do not say whether the day or the month comes "
+        "first. Write them as 2024-03-05, or leave the column out"
+    )
 
 
 def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
@@ -379,6 +447,10 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     def joined(one: Any, other: Any) -> Any:
         if one is None or other is None or one == other:
             return other if one is None else one
+        if isinstance(one, Slashed) and isinstance(other, Slashed):
+            return Slashed(joined(one.kind, other.kind), one.orders & other.orders, one.example)
+        if isinstance(one, Slashed) or isinstance(other, Slashed):
+            return pl.String
         if one.is_numeric() and other.is_numeric():
             return pl.Float64
         if one.is_temporal() and other.is_temporal() and pl.Time not in (one, other):
@@ -388,11 +460,11 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     return {name: joined(known[name], kind) for name, kind in found.items()}
 
 
-def _read_text(column: Any, dialect: Dialect) -> Any:
+def _read_text(column: Any, dialect: Dialect, order: str | None = None) -> Any:
     """A column of text as numbers, truth values or dates if all its values can be read so; otherwise None.
 
     Numbers may have blanks around them, a per cent sign or the same currency sign in all rows, marks between thousands,
-    and a decimal comma if the cells of the file are not separated by commas.
+    and a decimal comma if the cells of the file are not separated by commas.  Dates such as 3/4/2024 have this order.
     """
     import polars as pl
 
@@ -406,6 +478,8 @@ def _read_text(column: Any, dialect: Dialect) -> Any:
             return numbers
     if text.is_in(["true", "false"]).sum() == len(text) - n_missing:
         return text == "true"
+    if order is not None:
+        text = text.str.replace(FULL_SLASHED_DATE, ORDERS[order])
     if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # rules out dates quickly in most columns
         return None
     plain = text.str.strip_suffix("Z")
@@ -454,10 +528,7 @@ def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
             continue
         text = _stripped(column, dialect.missing).drop_nulls()
         if len(text) and text.str.contains(SLASHED_DATE).all():
-            warn(
-                f"column {column.name!r} is read as text: dates such as {text[0]!r} do not say whether the day or the "
-                "month comes first. Write them as 2024-03-05, or leave the column out"
-            )
+            _warn_undecided(column.name, text[0])
         words = text.filter(~text.str.contains(r"\d")).unique()
         numbers = text.filter(text.str.contains(r"\d"))
         if len(words) == 1 and numbers.n_unique() >= MIN_NUMBERS and _is_numeric(_read_text(numbers, dialect)):
@@ -477,7 +548,7 @@ def _stripped(column: Any, missing: Sequence[str]) -> Any:
     return text.set(text.is_in(list(missing)), None)
 
 
-def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
+def _cast(frame: Any, types: dict[str, Any], dialect: Dialect, orders: Mapping[str, str]) -> Any:
     """A block with its columns converted to the types that they have in the whole file."""
     import polars as pl
 
@@ -485,7 +556,7 @@ def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
     for column in frame.iter_columns():
         wanted = types[column.name] or pl.Float64
         if column.dtype == pl.String and wanted != pl.String and column.null_count() < len(column):
-            column = _read_text(column, dialect)
+            column = _read_text(column, dialect, orders.get(column.name))
         elif column.dtype == pl.String and wanted == pl.String:
             column = _stripped(column, dialect.missing)
         columns.append(column if column.dtype == wanted else column.cast(wanted))

@@ -60,6 +60,9 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         False: leave out the time of dates, and counters, which only rise or only fall from row to row.  Future rows
         lie outside the range that these had in the fit, so models that judge future rows must not depend on them;
         `KernelMonitor` uses False.
+    date_order : dict of str to {"day first", "month first"}, optional
+        How the file wrote dates such as 3/25/2024, by column.  The encoder is given dates and does not use it: it keeps
+        the order for `read_table(..., dates=encoder.date_order)`, so that new files are read alike, as the commands do.
 
     Attributes
     ----------
@@ -137,6 +140,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     max_categories: int = parameter(MAX_CATEGORIES, at_least(2))
     calendar: bool = parameter(True, "boolean")
     trend: bool = parameter(True, "boolean")
+    date_order: dict[str, str] | None = parameter(None, dict, None)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -14,7 +14,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,14 +44,16 @@ def read_table(
     exclude: Sequence[str] | None = None,
     key: str | None = None,
     na: str | Sequence[str] = (),
+    dates: Mapping[str, str] | None = None,
 ) -> Any:
     """Read a table from a file, as the command line does.
 
     In CSV files the separator (comma, semicolon, tab or bar), decimal commas, marks between thousands, quotes, gzip,
     and the encodings UTF-8 (with or without a byte order mark), UTF-16 and Windows-1252 are recognised.  Empty cells,
     `?`, `NA`, `NaN`, `NULL` and the like are missing values.  Numbers may have blanks, a per cent sign or a currency
-    sign around them; a column of dates becomes dates.  A row with too few or too many cells raises an error that names
-    the row.
+    sign around them; a column of dates becomes dates.  Dates such as 3/25/2024 have the day or the month first, as all
+    cells of the column together decide; if they do not, the column stays text, with a warning.  A row with too few or
+    too many cells raises an error that names the row.
 
     Parameters
     ----------
@@ -71,6 +73,8 @@ def read_table(
         of the sheet, by default the first.
     na : str or sequence of str, optional
         Further texts that stand for a missing value in a CSV file or sheet, such as "unknown".
+    dates : dict of str to {"day first", "month first"}, optional
+        The order of dates such as 3/4/2024, by column, for a CSV file or sheet that does not decide it.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def read_table(
     import polars as pl
 
     missing = (na,) if isinstance(na, str) else na
-    table = open_table(Path(path), key=key, header=header, names=names or (), na=missing, whole=True)
+    table = open_table(Path(path), key=key, header=header, names=names or (), na=missing, dates=dates, whole=True)
     chosen = table.pick(columns or (), exclude or ())
     rows = table.selected(table.whole(), chosen)
     return pl.DataFrame(np.asarray(rows), schema=chosen) if isinstance(rows, np.ndarray) else rows
@@ -116,6 +120,7 @@ class Table:
     data: Any = None  # polars DataFrame, or ndarray of shape (n_rows, n_columns); None if rows are read in blocks
     source: Any = field(default=None, repr=False)  # for rows in blocks: an object with a method `frames()`
     batch_size: int | None = None
+    dates: dict[str, str] = field(default_factory=dict)  # the order of dates such as 3/25/2024, by column
 
     def whole(self) -> Any:
         """All rows in one frame or array."""
@@ -212,11 +217,9 @@ def open_table(
     *,
     called: Path | None = None,
     key: str | None = None,
-    header: bool = True,
-    names: Sequence[str] = (),
-    na: Sequence[str] = (),
     batch_size: int | None = None,
     whole: bool = False,
+    **written: Any,
 ) -> Table:
     """Open a table; the extension of its name says which format it has.
 
@@ -224,9 +227,10 @@ def open_table(
     ----------
     path : file to read
     called : name of the file in messages, if it is not `path`
-    key, header, names, na : as in `read_table`
+    key : as in `read_table`
     batch_size : number of rows to read at a time from a CSV or Parquet file
     whole : whether to read the table at once, however large it is
+    written : header, names, na and dates, as in `read_table`: how a CSV file or sheet is written
     """
     called = called or path
     check_regular(path)
@@ -234,10 +238,10 @@ def open_table(
     if extension in (".npy", ".npz"):
         return _array_table(called, _read_array(path, called, key))
     if extension == ".xlsx":
-        return _sheet_table(path, called, key, batch_size, header=header, names=names, na=na)
+        return _sheet_table(path, called, key, batch_size, **written)
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, whole)
-    return _csv_table(path, called, batch_size, whole, header=header, names=names, na=na)
+    return _csv_table(path, called, batch_size, whole, **written)
 
 
 def check_regular(path: Path) -> None:
@@ -267,7 +271,14 @@ def checked_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def _csv_table(
-    path: Path, called: Path, batch_size: int | None, whole: bool, *, header: bool, names: Sequence[str], **options: Any
+    path: Path,
+    called: Path,
+    batch_size: int | None,
+    whole: bool,
+    *,
+    header: bool = True,
+    names: Sequence[str] = (),
+    **options: Any,
 ) -> Table:
     import polars as pl
 
@@ -286,7 +297,8 @@ def _csv_table(
         warn(
             f"the first line of {called} was read as column names and looks like data: if it is, give header=False",
         )
-    return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
+    data = None if in_blocks else frame
+    return Table(called, file.names, header or bool(names), file.n_rows, data, file, batch_size, file.orders)
 
 
 def _sheet_table(path: Path, called: Path, key: str | None, batch_size: int | None, **options: Any) -> Table:
