@@ -39,6 +39,38 @@ def test_a_text_column_that_the_model_needs(folder, tmp_path):
     assert_fails(result, "'b'", "'many'", "the model needs numbers")
 
 
+def test_the_cell_that_is_no_number_is_named(folder, tmp_path):
+    lines = (folder / "rows.csv").read_text().splitlines()
+    cells = lines[4].split(",")
+    lines[4] = ",".join([cells[0], "old", *cells[2:]])
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    result = run("transform", folder / "model.ks", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert_fails(result, "'b'", "(first 'old' in row 4)")
+    scores = tmp_path / "scores.csv"
+    scores.write_text("x,y,z\n1,2,3\n1,old,3\n")
+    assert_fails(run("inverse", folder / "model.ks", scores, "-o", tmp_path / "out.csv"), "'y'", "(first 'old')")
+
+
+@pytest.mark.parametrize("command", ["transform", "score", "update"])
+def test_a_number_too_large_to_compute_with_is_named(command, folder, tmp_path):
+    model = tmp_path / "model.ks"
+    fitted = run("fit", folder / "rows.csv", "-x", "id,label", "-s", 12, "--keep-stream", "-o", model)
+    assert fitted.exit_code == 0, fitted.output
+    frame = pl.read_csv(folder / "rows.csv")
+    frame[3, "c"] = 1e300
+    frame.write_csv(tmp_path / "new.csv")
+    output = tmp_path / ("out.ks" if command == "update" else "out.csv")
+    result = run(command, model, tmp_path / "new.csv", "-o", output)
+    assert_fails(result, "new.csv", "column 'c' is 1e+300 in row 4, too large to compute with")
+
+
+def test_thousands_of_components_are_warned_of_before_the_fit(folder, tmp_path):
+    result = run("fit", folder / "rows.csv", "-c", 4000, "-o", tmp_path / "many.ks")
+    assert "4,000 components need at least as many support points: the fit may take 1,000 times" in result.output
+    result = run("fit", folder / "rows.csv", "-c", 4, "-o", tmp_path / "few.ks")
+    assert "support points: the fit" not in result.output
+
+
 @pytest.mark.parametrize(("cell", "word"), [("", "missing"), ("NaN", "missing"), ("inf", "infinite")])
 def test_missing_and_infinite_values_are_placed(cell, word, tmp_path):
     text = "a,b\n" + "".join(f"{i},{cell if i == 5 else i % 3 + 0.5}\n" for i in range(20))

@@ -1,14 +1,18 @@
 """Which encoded columns a raw column becomes, and the way back."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from report_tables import encoder, sales
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import SparseKernelPCA, TableEncoder, report
 from kernelsieve.report.model_view import ModelView, reader_of
+from kernelsieve.report.outliers import _Reasons, explained_rows
+from kernelsieve.report.page_data import Options, PageData
 
 
 def test_groups_are_what_the_encoder_says(subject, reader):
@@ -69,3 +73,32 @@ def test_many_levels_are_all_found():
     found = reader_of(ModelView.of(model, frame, 0))
     assert [len(group) for group in found.groups] == [1, 150]
     assert found.read(encoding.transform(frame))[1].tolist() == frame["town"].tolist()
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        TableEncoder(max_categories=4),
+        make_column_transformer(
+            (OneHotEncoder(max_categories=4, sparse_output=False), ["team"]), (StandardScaler(), ["goals"])
+        ),
+    ],
+)
+def test_labels_that_share_an_indicator_are_shown_as_other_values(front):
+    """Of twelve teams, the three most frequent have an indicator each; the model does not tell the others apart."""
+    rng = np.random.default_rng(0)
+    frequent = ["team 0", "team 1", "team 2"]
+    teams = rng.choice([f"team {i}" for i in range(12)], 600, p=[0.2, 0.18, 0.17, *[0.05] * 9])
+    table = pd.DataFrame({"team": teams, "goals": rng.standard_t(2, 600)})
+    model = make_pipeline(front, SparseKernelPCA(2, n_support=20, random_state=0)).fit(table)
+    view = ModelView.of(model, table, 0)
+    read = reader_of(view).read(view.encoded_rows(np.arange(600)))[0]
+    assert read.tolist() == [team if team in frequent else "other values" for team in teams]
+    page = report(model, table).contents
+    assert set(page["points"]["values"][0]) == {*frequent, "other values"}
+    every, data = np.arange(600), PageData(view, reader_of(view), None, [], Options())
+    found = _Reasons(data).of(explained_rows(view, data.reader, every)).values()
+    why = [(one["value"], one["expected"]) for reasons in found for one in reasons if one["name"] == "team"]
+    rare = [expected for value, expected in why if value not in frequent]
+    assert rare
+    assert "other values" not in rare

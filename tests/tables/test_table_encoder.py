@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA, TableEncoder, read_table
+from kernelsieve.errors import ColumnError
 from kernelsieve.tables import plan as summaries
 
 N = 200
@@ -112,6 +113,25 @@ def test_rare_labels_share_one_indicator():
     encoded = encoder.transform(frame)
     assert (np.count_nonzero(encoded, axis=1) == 1).all()
     assert encoder.transform(pd.DataFrame({"label": ["never seen"]}))[0, -1] > 0
+    back = encoder.inverse_transform(encoded)  # a table that is encoded as the first one was
+    assert back["label"].iloc[[0, -3, -2, -1]].tolist() == ["l0", "other values", "other values", "l0"]
+    assert_array_equal(encoder.transform(back), encoded)
+
+
+@pytest.mark.parametrize(
+    ("column", "word", "row"),
+    [("size", "old", 4), ("when", "soon", 3)],
+)
+def test_the_first_cell_that_does_not_fit_a_column_is_named(column, word, row):
+    frame = pd.DataFrame({"size": [57.0, 61.5, 80.0, 44.0] * 5, "when": pd.date_range("2024-01-01", periods=20)})
+    encoder = TableEncoder().fit(frame)
+    frame[column] = frame[column].astype(str)
+    frame.loc[row - 1, column] = word
+    with pytest.raises(
+        ColumnError, match=rf"column '{column}' is not numeric \(first '{word}' in row {row}\)"
+    ) as caught:
+        encoder.transform(frame)
+    assert caught.value.row == row - 1
 
 
 def test_labels_that_were_not_there_are_told():
@@ -294,7 +314,7 @@ def test_what_no_table_can_be_is_refused():
     encoder = TableEncoder().fit(people())
     text = people()
     text["size"] = "large"
-    with pytest.raises(ValueError, match=r"column 'size' is not numeric \(first 'large'\)"):
+    with pytest.raises(ValueError, match=r"column 'size' is not numeric \(first 'large' in row 1\)"):
         encoder.transform(text)
     with pytest.raises(ValueError, match="too large or too small to be scaled"):
         TableEncoder().fit(np.array([[1e300], [-1e300], [1e299]]))

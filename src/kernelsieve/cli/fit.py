@@ -19,7 +19,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from ..errors import TableError, TooManyComponents
+from ..errors import TableError, TooManyComponents, warn
 from ..tables.csv import CsvError, rows_like
 from ..tables.files import Table, columns_named, numbers_of, open_table
 from . import options
@@ -113,6 +113,7 @@ class Fitted:
 
 def fit_table(request: Request, table: Table) -> Fitted:
     """Fit to a table, whole or in blocks."""
+    _warn_of_many_components(request)
     estimator = make_estimator(request.asked.method, _without_auto(request), request.given)
     names, weights = _features_and_weights(request, table, estimator)
     if request.asked.kernel == "precomputed":
@@ -134,6 +135,17 @@ def fit_table(request: Request, table: Table) -> Fitted:
         widths = _choose_width(request, estimator, rows, weights)
         fitted = _fitted_as_asked(request, estimator, rows, weights)
     return Fitted(make_pipeline(encoder, fitted), perf_counter() - start, names, widths)
+
+
+def _warn_of_many_components(request: Request) -> None:
+    from ..fit.plan import PLAN
+
+    asked, many = request.asked.components, PLAN.many_points
+    if request.asked.method == "sparse" and asked > 2 * many:
+        warn(
+            f"{asked:,} components need at least as many support points: the fit may take {(asked / many) ** 3:,.0f} "
+            f"times as long as with {many}, which takes seconds"
+        )
 
 
 def _features_and_weights(request: Request, table: Table, estimator: Any) -> tuple[list[str], np.ndarray | None]:

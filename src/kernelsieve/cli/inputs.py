@@ -158,6 +158,7 @@ class Applied:
         if self.encoder is not None:
             with naming_file(self.table):
                 rows = self.encoder._transform(block, first)
+                self._refuse_too_large(rows, block, first)
             steps = steps[1:]
         elif steps and self.names is not None and not isinstance(block, np.ndarray):
             rows = block
@@ -166,6 +167,19 @@ class Applied:
         for step in steps:
             rows = step.transform(rows)
         return rows
+
+    def _refuse_too_large(self, rows: np.ndarray, block: Any, first: int) -> None:
+        """Raise if a number of the block cannot be squared once it is scaled; the models know only encoded columns."""
+        from ..rows.checks import LARGEST, within
+        from ..rows.frames import column_names
+
+        if within(rows, LARGEST[rows.itemsize]):
+            return
+        row, place = (int(at) for at in np.unravel_index(np.argmax(np.abs(rows)), rows.shape))
+        column = int(self.encoder.source_columns()[place])
+        name, value = column_names(self.encoder)[column], block[row, column]
+        problem = f"is {value:g} in row {first + row + 1}, too large to compute with: correct it or drop the row"
+        raise ColumnError(name, first + row, f"column {name!r} {problem}")
 
     def in_order(self, block: Any) -> Any:
         """Columns selected and ordered as the model expects; an array if the encoder was fitted to one."""

@@ -72,7 +72,8 @@ def inverse(
 ) -> None:
     """Turn scores back into rows of a table.
 
-    Numbers come back in their own units, categories as the likeliest label.
+    Numbers come back in their own units, categories as the likeliest label
+    ("other values" stands for the labels too rare for one of their own).
     Columns that the model leaves out do not come back.
 
     \b

@@ -32,6 +32,7 @@ from ..arrays import to_numpy
 from ..kernels import is_function
 from ..kernels.blocks import dense
 from ..rows.frames import Column, Frame
+from ..tables.columns import OTHER_LABEL
 from ..threads import cached_property
 from .limits import PAGE
 
@@ -228,14 +229,20 @@ class ColumnReader:
         return [decode(encoded[:, group]) for decode, group in zip(self.decoders, self.groups, strict=True)]
 
 
-def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
-    """The function that decodes one column; `codes` are its encoded columns in rows whose values are known."""
+def decoder_of(column: Column, codes: np.ndarray, names: list[str]) -> Decoder:
+    """The function that decodes one column.
+
+    `codes` are its encoded columns, called `names`, in rows whose values are known.  Labels that share an indicator,
+    TableEncoder's or OneHotEncoder's for rare labels, are all decoded as "other values".
+    """
     present = ~column.missing
     if not codes.shape[1] or not present.any():
         return lambda encoded: np.full(len(encoded), np.nan)
     if column.kind == "class":
         levels = np.array(column.levels, dtype=object)
         known = codes[[int(np.flatnonzero(column.values == level)[0]) for level in levels]]
+        shared = [name.endswith((f"={OTHER_LABEL}", "_infrequent_sklearn")) for name in names]
+        levels[(known[:, shared] > 0).any(axis=1)] = OTHER_LABEL
         return lambda encoded: levels[np.argmin(((encoded[:, None] - known) ** 2).sum(axis=2), axis=1)]
     values = column.values[present]
     if column.kind == "number" and codes.shape[1] > 1 and _is_turning(codes[present], values):
@@ -281,8 +288,11 @@ def reader_of(view: ModelView) -> ColumnReader:
         known = _columns(frame, rows)
         groups = _groups(view, known, rows)
         if groups is not None:
-            encoded = view.encoded_rows(rows)
-            decoders = [decoder_of(column, encoded[:, group]) for column, group in zip(known, groups, strict=True)]
+            encoded, names = view.encoded_rows(rows), view.encoded_names
+            decoders = [
+                decoder_of(column, encoded[:, group], [names[place] for place in group])
+                for column, group in zip(known, groups, strict=True)
+            ]
             return ColumnReader(frame.names, [column.kind for column in known], groups, decoders)
     return _plain(view.encoded_names, raw=False)
 

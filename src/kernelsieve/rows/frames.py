@@ -254,6 +254,19 @@ def texts_of(values: Iterable[Any]) -> Texts:
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))
 
 
+def first_unlike(texts: Sequence[str], kind: str) -> int:
+    """The place of the first text that is not a number, or for kind DATE not an ISO date; 0 if there is none."""
+    for place, text in enumerate(texts):
+        try:
+            if kind == DATE:
+                datetime.datetime.fromisoformat(text.strip())
+            else:
+                float(text.strip(" %$€£¥").replace(",", ""))  # marks that a table file may have in its numbers
+        except ValueError:
+            return place
+    return 0
+
+
 # --- column by column ----------------------------------------------------------------------------------------------
 
 

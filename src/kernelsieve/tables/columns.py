@@ -1,6 +1,7 @@
 """Encode the columns of a table, and decode them: scaled values, indicators of labels, dates as time and circles.
 
-Decoding a category gives the label with the largest indicator.  Decoding a number gives a gap if the indicator of
+Decoding a category gives the label with the largest indicator, "other values" for the one that rare labels share, and a
+gap for the one of missing values.  Decoding a number gives a gap if the indicator of
 missing values is above 1/2.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ColumnError, warn
-from ..rows.frames import BOOLEAN, DATE, NUMBER, Block, Texts, column_names, texts_of
+from ..rows.frames import BOOLEAN, DATE, NUMBER, Block, Texts, column_names, first_unlike, texts_of
 from .calendar import (
     CREDITED,
     CYCLE,
@@ -27,7 +28,7 @@ from .calendar import (
 )
 from .plan import CATEGORY, LEFT_OUT, SQUASHED, check_zones, infinite_value, missing_value
 
-OTHER_LABEL = "other values"
+OTHER_LABEL = "other values"  # the name of the indicator that the rarest labels share
 MISSING_SUFFIX = "_missing"
 NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
 LIKELY = 0.5  # decoding: an indicator above this means "missing", and a boolean above it is true
@@ -83,7 +84,7 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
     block = with_date(block, getattr(encoder, "joined_", {}), first)
     dtype = np.float32 if encoder.single_precision_ and block.numbers.dtype == np.float32 else np.float64
     encoded = np.zeros((block.n_rows, encoder._n_features_out), dtype=dtype)
-    _check_kinds(encoder, block)
+    _check_kinds(encoder, block, first)
     if _encode_plain(encoder, block, encoded):
         _warn_far(encoder, encoded)
         return encoded
@@ -177,19 +178,21 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
     return n_labels + has_other + has_missing
 
 
-def _check_kinds(encoder: Any, block: Block) -> None:
+def _check_kinds(encoder: Any, block: Block, first: int) -> None:
     """Raise if a column that held numbers in the fit does not now, or if dates differ in having a time zone."""
     if hasattr(encoder, "zoned_"):  # model files of older versions lack it
         dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
         check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
     for j, kind in enumerate(encoder.kinds_):
         if kind not in (*NOT_ENCODED, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
-            example = ""
+            example, row = "", None
             if j in block.texts and block.texts[j].labels:
-                example = f" (first {block.texts[j].labels[0]!r})"
+                place = first_unlike(block.texts[j].labels, kind)
+                row = first + int(np.argmax(block.texts[j].codes == place))
+                example = f" (first {block.texts[j].labels[place]!r} in row {row + 1})"
             what = "dates" if kind == DATE else "numbers"
             message = f"column {block.names[j]!r} is not numeric{example}: the model needs {what} there"
-            raise ColumnError(block.names[j], None, message)
+            raise ColumnError(block.names[j], row, message)
 
 
 def squash(z: np.ndarray) -> np.ndarray:
@@ -222,9 +225,9 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
         if kind in NOT_ENCODED:
             continue
         if kind == CATEGORY:
-            labels = encoder.categories_[category]
-            n_indicators = len(labels) + encoder.has_other_[category] + gaps
-            found[j] = _labels(rows[:, at : at + n_indicators], labels)
+            labels, has_other = encoder.categories_[category], encoder.has_other_[category]
+            n_indicators = len(labels) + has_other + gaps
+            found[j] = _labels(rows[:, at : at + n_indicators], labels, has_other)
             category += 1
         else:
             width = 2 * len(circle_periods(encoder, j)) + (TIME in calendar_parts(encoder, j))
@@ -281,9 +284,9 @@ def _gapped(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
     return np.where(missing, np.nan, values)
 
 
-def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """For each row, the label with the largest indicator; None if that indicator is for rarer labels or for gaps."""
-    choices = np.concatenate([labels, np.full(indicators.shape[1] - len(labels), None, dtype=object)])
+def _labels(indicators: np.ndarray, labels: np.ndarray, has_other: bool) -> np.ndarray:
+    """For each row, the label with the largest indicator; None if it is the indicator of gaps."""
+    choices = np.array([*labels, *[OTHER_LABEL] * has_other, None], dtype=object)
     return np.asarray(choices[indicators.argmax(axis=1)])
 
 

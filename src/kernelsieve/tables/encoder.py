@@ -297,8 +297,9 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         Returns
         -------
         frame of the library that the encoder was fitted to, or an array
-            Numbers are in their original units; a category is the label whose indicator is largest.  Dates that had
-            a time zone are in UTC; a date whose time was left out (`trend=False`) is omitted.
+            Numbers are in their original units; a category is the label whose indicator is largest, or
+            "other values" if that is the indicator of the rarest labels (see `max_categories`).  Dates that had a time
+            zone are in UTC; a date whose time was left out (`trend=False`) is omitted.
         """
         check_is_fitted(self)
         rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)

@@ -202,10 +202,13 @@ def numbers_of(rows: Any, names: Sequence[str], path: Path, advice: str, first: 
 def _frame_numbers(frame: Any, path: Path, advice: str) -> np.ndarray:
     import polars as pl
 
+    from ..rows.frames import NUMBER, first_unlike
+
     text = [name for name, dtype in frame.schema.items() if not (dtype.is_numeric() or dtype == pl.Boolean)]
     if text:
         column = frame[text[0]].drop_nulls()
-        held = f" (first {str(column[0])!r})" if len(column) else " (it is empty)"
+        texts = [str(value) for value in column]
+        held = f" (first {texts[first_unlike(texts, NUMBER)]!r})" if texts else " (it is empty)"
         verb = "is" if len(text) == 1 else "are"
         raise TableError(f"{path}: {columns_named(text)} {verb} not numeric{held}: {advice.format(','.join(text))}")
     single = all(dtype == pl.Float32 for dtype in frame.dtypes)
