@@ -219,16 +219,16 @@ class _Reasons:
 
     def _row(self, row: Outlier) -> list[JSON]:
         at, reader = np.array([row.row]), self.reader
-        decoded = reader.read(self.view.encoded_rows(at))
         found: list[JSON] = []
         for column in np.argsort(-row.shares, kind="stable"):
             if len(found) == PAGE.max_reasons or row.shares[column] < (PAGE.min_reason if found else 0.0):
                 break
             raw = self._values(column, at)[0]
             value, expected = cell(raw), cell(row.expected[column])
-            # For a class, x' may have the same label as x, or both a rare one.
-            same = value == expected or (value is not None and cell(decoded[column][0]) == expected)
-            if not same and not self._is_common(column, raw):
+            if isinstance(value, str):  # x' may have the same label as x, or both one of the rare labels
+                decoded = reader.decoders[column](self.view.encoded_rows(at)[:, reader.groups[column]])[0]
+                value = value if cell(decoded) != expected else expected
+            if value != expected and not self._is_common(column, raw):
                 about = {"name": reader.names[column], "kind": reader.kinds[column], "share": cell(row.shares[column])}
                 found.append({**about, "value": value, "expected": expected})
         return found
