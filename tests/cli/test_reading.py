@@ -208,6 +208,9 @@ def test_new_tables_are_read_in_the_order_of_dates_that_the_model_was_fitted_to(
     assert out.read_text() == (tmp_path / "iso_out.csv").read_text()
     order = kernelsieve.load(model)[0].date_order
     assert kernelsieve.read_table(tmp_path / "new.csv", dates=order)["when"].to_list() == new
+    page = tmp_path / "page.html"
+    assert run("report", tmp_path / "new.csv", "--model", model, "-o", page).exit_code == 0
+    assert "month first" in page.read_text().split("read_table(")[1][:100]
     other = written(tmp_path / "other.csv", MARCH, "%d/%m/%Y")
     assert_fails(run("transform", model, other, "-o", out, "--force"), "'when' is not numeric", "needs dates there")
 

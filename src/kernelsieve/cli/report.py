@@ -107,6 +107,8 @@ def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -
         found["names"] = names_of(asked.names)
     if asked.na:
         found["na"] = names_of(asked.na)
+    if table.dates:
+        found["dates"] = table.dates
     left_out = [name for name in table.names if name not in names]
     if names == [name for name in table.names if name not in left_out]:
         return found | ({"exclude": left_out} if left_out else {})

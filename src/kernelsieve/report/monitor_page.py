@@ -286,7 +286,7 @@ def _columns(contents: JSON) -> str:
         f"<span>{percent(one['share'])}</span>"
         for one in contents["causes"]
     )
-    text = "The share that each column has of the SPE of the rows that alarm, on average."
+    text = "The share that each column has of the SPE of the flagged rows, on average."
     heading = "Which columns the alarms come from"
     return f'<section id="columns"><h2>{heading}</h2><p>{text}</p><div class="shares">{bars}</div></section>'
 
