@@ -215,6 +215,14 @@ def test_points_moved_below_zero_count_as_zero_among_themselves(kernel):
     np.testing.assert_allclose(kernel(moved, moved), kernel(inside, inside), atol=1e-15)
 
 
+def test_small_negative_numbers_keep_their_digits_on_a_circle():
+    rows = (1e-8 * np.random.default_rng(0).integers(-3, 4, (20, 2))).astype(np.float32)
+    gamma = 1e14
+    angles = np.pi / 3.0 * (rows[:, None].astype(np.float64) - rows)
+    truth = np.exp(-4 * gamma * np.sin(angles) ** 2).prod(axis=2)
+    np.testing.assert_allclose(Periodic(period=3.0, gamma=gamma)(rows, rows), truth, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_periodic_kernel_takes_off_whole_periods_without_rounding(dtype):
     rows = np.linspace(0, 3, 16, endpoint=False)[:, None].astype(dtype)  # multiples of 3/16: sums below are exact

@@ -150,6 +150,18 @@ def test_series_whose_distance_is_too_large_for_a_number_have_nothing_in_common(
     np.testing.assert_allclose(values(GlobalAlignment(2.0), series), [[1, 0, 1], [0, 1, 0], [1, 0, 1]])
 
 
+@pytest.mark.filterwarnings("error")
+def test_steps_that_have_next_to_nothing_in_common_leave_a_number():
+    """At 37.78 widths the local kernel is below the smallest normal number, which cannot be divided by."""
+    series = [[0.0, 37.78], [0.0, 37.78], [1.0, 2.0]]
+    found = values(GlobalAlignment(1.0), series)
+    g = np.exp(-0.5 * np.array([1.0, 4.0]))
+    local = g / (2 - g)  # of the steps 0 and 1, and of 0 and 2
+    np.testing.assert_allclose(found[:2, :2], 1.0)
+    assert np.all(np.isfinite(found))
+    assert np.all(found[:2, 2] < local[0])
+
+
 @pytest.mark.parametrize("kernel", [Spectrum(2), Subsequence(2), Fingerprint(), WeisfeilerLehman(1), GlobalAlignment()])
 def test_the_diagonal_is_one_and_definite_kernels_are(kernel):
     objects = {"fingerprint": [{1}, {1, 2}, set()], "weisfeiler-lehman": [{0: []}, {0: [1], 1: [0]}]}

@@ -67,7 +67,9 @@ def attempt(rng: np.random.Generator) -> Outcome:
             kind = CLEAR
         else:
             told = " ".join(str(w.message) for w in caught)
-            complaints = ["fitted no numbers"]
+            # ragged lists are series to a kernel of objects, and no numbers to any other
+            of_objects = isinstance(getattr(model, "kernel", None), ObjectKernel)
+            complaints = [] if of_objects else ["fitted no numbers"]
             if given.dense is not None:
                 complaints = list(_complaints(model, given, plans, told))
             complaints += [f"warned: {w.message}" for w in caught if _numpys_own(w)]

@@ -232,11 +232,13 @@ class Periodic(Columnwise, Stationary):
         """The rows wrapped around circles: the cosines and sines of all columns.
 
         Squared distances of wrapped rows are sum_j 4 sin^2(pi (x_j - y_j) / period).  Whole periods are subtracted
-        first, which is exact, because the angles of large numbers would be inaccurate.
+        first, which is exact, because the angles of large numbers would be inaccurate.  Signs are kept, because a small
+        negative number would lose its digits if a period were added to it.
         """
         rows = dense(rows)
         xp = namespace(rows)
-        angles = (2 * np.pi / self.period) * xp.remainder(rows, xp.full_like(rows[:1, :], self.period))
+        rest = xp.remainder(xp.abs(rows), xp.full_like(rows[:1, :], self.period))
+        angles = (2 * np.pi / self.period) * xp.sign(rows) * rest
         return xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
 
     def back(self, slopes: Array, like_points: Array) -> Array:

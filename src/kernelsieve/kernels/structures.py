@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from ..arrays import TINY
 from .base import check_count, check_positive, check_width
 from .objects import UnitObjects
 from .strings import by_length, cosines, padded
@@ -101,7 +102,7 @@ class GlobalAlignment(UnitObjects):
             new = np.zeros_like(last)
             new[i] = local[i - 1, n - i - 1] * (before[i - 1] + last[i - 1] + last[i])
             largest = new.max(axis=0)
-            largest[largest == 0] = 1.0
+            largest[largest < TINY] = 1.0  # dividing by a subnormal number would overflow
             before, last, scale = last / largest, new / largest, scale + np.log(largest)
             ends = lengths == n - a
             with np.errstate(divide="ignore"):  # log 0, for series so far apart that every alignment underflows
