@@ -233,7 +233,7 @@ def where_peers_win(found: Results) -> str:
             factors = spread([value for values in less.values() for value in values], times)
             together.setdefault(measure, []).append(f"{peer} {factors} ({won} of {of} cells)")
     for measure, where in together.items():
-        lines.append([MEASURES[measure], "", "; ".join(where), *BY_MEASURE[measure]])
+        lines.append([MEASURES[measure], "as listed", "; ".join(where), *BY_MEASURE[measure]])
     lines += elsewhere(found)
     lost = {line[0] for line in lines}
     never = [words for measure, words in MEASURES.items() if words not in lost]
