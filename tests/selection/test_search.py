@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -533,3 +534,12 @@ def test_many_points_keep_no_less_than_fewer():
     few, many = (SparseKernelPCA(10, n_support=m, random_state=0).fit(X) for m in (350, 500))
     assert many.gamma_ == few.gamma_
     assert many.eigenvalues_.sum() > few.eigenvalues_.sum()
+
+
+def test_components_that_float32_finds_no_length_of_divide_nothing_by_zero():
+    rows = (3e-6 * np.random.default_rng(2).standard_t(1.5, (40, 2))).astype(np.float32)
+    model = SparseKernelPCA(n_support=4, gamma=55.4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(scipy.sparse.csr_array(rows))
+    assert np.all(np.isfinite(model.explained_variance_))

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import TINY, Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
+from ..arrays import TINY, Array, as_float64, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from ..fit.plan import SearchPlan
 from ..fit.rowset import RowSet, carried_variance, draw, tails
 from ..fit.sample import Sample
@@ -407,7 +407,7 @@ def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     """(M,) the share of each exact component's squared length that lies in the span of the points."""
     rows, coordinates = search.sample.evaluation, search.coordinates
     directions, xp = rows.exact.directions, namespace(rows.exact.directions)
-    lengths = to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0))
+    lengths = as_float64(to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0)))
     images, _ = coordinates.images_of_exact(points, rows)
     inside = to_numpy(whiten(coordinates.kernel(points, points)).matrix.T @ images) ** 2
     return np.asarray(inside.sum(axis=0) / np.maximum(lengths, TINY))
