@@ -246,14 +246,14 @@ def same_answers(report: Report, there: Any, parts: list[Any]) -> None:
 
 
 def held() -> float:
-    """Bytes in use on the GPU and in pinned memory."""
+    """Bytes in use on the GPU, and those of pinned memory (torch's count of pinned bytes in use never falls)."""
     import gc
 
     import torch
 
     gc.collect()
     torch.cuda.synchronize()
-    pinned = getattr(torch.cuda, "host_memory_stats", dict)().get("active_bytes.current", 0)
+    pinned = getattr(torch.cuda, "host_memory_stats", dict)().get("allocated_bytes.current", 0)
     return float(torch.cuda.memory_allocated() + pinned)
 
 

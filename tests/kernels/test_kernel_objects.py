@@ -155,6 +155,8 @@ def test_values_are_those_of_the_formula(name, dtype):
     np.testing.assert_allclose(block, expected, atol=tolerance * np.abs(expected).max())
     own = kernel.diagonal(ROWS.astype(dtype))
     np.testing.assert_allclose(own, np.diagonal(truth(ROWS, ROWS)), rtol=max(tolerance, 1e-9))
+    if kernel.unit_length:
+        np.testing.assert_allclose(np.diagonal(truth(ROWS, ROWS)), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", WITH_TRUTH)

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import TINY, Array, is_numpy, to_numpy
+from ..arrays import TINY, Array, is_numpy, is_torch, to_numpy
 from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.blocks import dense
 from ..rows.rows import Rows
 from ..rows.sampling import ShortSide
+from ..spectrum.cuda_graphs import side_by_side_on
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
 from .captured_ratio import CapturedRatio, SeenPoints, ratio_of_points
@@ -93,17 +94,22 @@ class Problem:
         return ratio_of_points(seen, self.sample, chosen, self.rows.n_samples)
 
     def ratio_and_span(self, seen: SeenPoints, chosen: Points) -> tuple[CapturedRatio, Span | None]:
-        """The captured ratio of chosen points and, if threads are free to compute it at the same time, their span.
+        """The captured ratio of chosen points and, if it can be computed at the same time, their span.
 
-        The ratio keeps one thread busy, the pass over all rows for the span many.  The span is None if too few threads
-        are free, or if the kernel may be indefinite, because then the method may need a span with other signs.
+        The ratio keeps one thread busy, or a device waiting; the pass over all rows for the span keeps many threads or
+        the device busy.  The span is None if too few threads are free, or if the kernel may be indefinite, because then
+        the method may need a span with other signs.
         """
-        n_threads, ratio = self.sample.n_threads, partial(self.ratio, seen, chosen)
-        on_host = self.rows.in_memory and is_numpy(self.sample.rows.X)
-        if not (on_host and n_threads >= SPARE_THREADS and self.kernel.definite):
-            return ratio(), None
-        found = side_by_side([ratio, partial(self.span, chosen)], n_threads)
-        return found[0], found[1]
+        n_threads, X = self.sample.n_threads, self.sample.rows.X
+        ratio, span = partial(self.ratio, seen, chosen), partial(self.span, chosen)
+        if self.rows.in_memory and self.kernel.definite and not chosen.exhaustive:
+            if is_torch(X) and X.device.type == "cuda":
+                chosen.spectrum.rank(self.rank_tolerance)  # both use the spectrum, so it is computed before
+                return side_by_side_on(X.device, ratio, span)
+            if is_numpy(X) and n_threads >= SPARE_THREADS:
+                found = side_by_side([ratio, span], n_threads)
+                return found[0], found[1]
+        return ratio(), None
 
     def variances_of_scores(self, expansion: KernelExpansion) -> np.ndarray:
         """(M,) variances of the scores of all rows, by one more pass over the rows.

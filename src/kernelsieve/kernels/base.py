@@ -46,6 +46,7 @@ class Kernel(ABC):
     linear_in_rows = False  # k(x, y) = phi(x)'phi(y), where phi is linear in x up to a factor for each row
     differentiable = False  # with respect to points
     moves = True  # a differentiable kernel's points can be moved: its derivatives are not zero everywhere
+    unit_length = False  # k(x, x) = 1 for all rows
     stationary = False  # a function of x - y: rows may be shifted together, and k(x, x) is the same for all
     isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
     # For points s in a subspace, k(x, s) = c k(x_r, s_r): x_r is the part of x in the subspace, and the factor c
@@ -467,7 +468,7 @@ def check_width(name: str, value: Any) -> None:
 class UnitLength(Kernel):
     """A kernel with k(x, x) = 1 for every row."""
 
-    bounded = True
+    bounded = unit_length = True
 
     def diagonal(self, rows: Array) -> Array:
         return constant_diagonal(rows, 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, is_numpy, like, namespace, take_columns
+from ..arrays import Array, as_float64, is_numpy, like, namespace, take_columns
 
 # Sparse points of at most this many elements (64 MB) are made dense, which makes products several times faster.
 MAX_DENSE_POINTS = 2**23
@@ -101,6 +101,15 @@ def overwritten_product(block: Array, matrix: Array, name: str = "product") -> A
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
     return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
+
+
+def overwritten_float64(rows: Array) -> Array:
+    """Rows in float64; a copy is in memory that the next copy in this thread overwrites, if `overwritten_blocks`."""
+    if not (_scratch.in_use and is_numpy(rows) and rows.dtype == np.float32):
+        return as_float64(rows)
+    out = _scratch.array("float64", rows.shape, np.float64)
+    out[...] = rows
+    return out
 
 
 def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

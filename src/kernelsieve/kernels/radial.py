@@ -32,7 +32,7 @@ from ..arrays import (
     Array,
     as_float64,
     at_most_zero,
-    exp_in_place,
+    exp_at_most_one,
     inner,
     is_foreign,
     is_numpy,
@@ -82,15 +82,20 @@ class Radial(Stationary):
         return None
 
     def bind(self, points: Array) -> CrossGram:
-        exponents = self.bind_exponents(points)
-        return lambda rows: self._of_exponents(exponents(rows))
+        exponents = self._bind_rounded(points)
+        return lambda rows: self._of_rounded(exponents(rows))
 
-    def _of_exponents(self, block: Array) -> Array:
-        """f(t) for a block of -t, which may be overwritten."""
-        return self.of_square(namespace(block), -block)
+    def _of_rounded(self, block: Array) -> Array:
+        """f(t) for a block of -t, which may be overwritten, and in which rounding may have left values above zero."""
+        return self.of_square(namespace(block), -at_most_zero(block))
 
     def bind_exponents(self, points: Array) -> CrossGram:
         """The map from rows to a block of -gamma |x - s|^2, whose values are at most zero."""
+        exponents = self._bind_rounded(points)
+        return lambda rows: at_most_zero(exponents(rows))
+
+    def _bind_rounded(self, points: Array) -> CrossGram:
+        """`bind_exponents`, but rounding can leave values above zero."""
         shift = self._shift(points)
         if shift is not None:
             points = dense(points) - shift
@@ -123,7 +128,7 @@ class Radial(Stationary):
             if not float(norms.max(initial=0.0)) <= limit:
                 far = norms.astype(np.float64) > limit
                 block[far] = self._exponents(rows[far], points)
-            return at_most_zero(block)  # rounding can leave values above zero, whose exponential would exceed one
+            return block
 
         return exponents
 
@@ -141,10 +146,10 @@ class Radial(Stationary):
         if not is_foreign(points):
             return self.bind(points)
         exponents = self._bind_on_device(points, None, near=True)
-        return lambda rows: self._of_exponents(exponents(rows))
+        return lambda rows: self._of_rounded(exponents(rows))
 
     def _bind_on_device(self, points: Array, shift: Array | None, *, near: bool = False) -> CrossGram:
-        """`bind_exponents` on a device; points that are `near` the rows are not checked.
+        """`_bind_rounded` on a device; points that are `near` the rows are not checked.
 
         Norms are added by two more columns of the product, which is cheaper than two more passes over the block.
         """
@@ -165,7 +170,7 @@ class Radial(Stationary):
             for j in far:
                 apart = rows - points[j, :]
                 block[:, j] = xp.clip(-self.gamma * row_dot(apart, apart), -FARTHEST, 0.0)
-            return at_most_zero(block)
+            return block
 
         return exponents
 
@@ -233,8 +238,8 @@ class RBF(Radial):
     def of_square(self, ops: Any, t: Any) -> Any:
         return ops.exp(-t)
 
-    def _of_exponents(self, block: Array) -> Array:
-        return exp_in_place(block)
+    def _of_rounded(self, block: Array) -> Array:
+        return exp_at_most_one(block)
 
     def ratio(self, ops: Any, t: Any) -> Any:
         return 1.0
@@ -283,7 +288,7 @@ class NearRows(FixedRows):
     def bind(self, points: Array) -> Callable[[slice], Array]:
         xp, norms = namespace(points), row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, xp.ones_like(norms)], axis=1).T
-        return lambda part: exp_in_place(at_most_zero(inner_products(self.extended[part, :], right)))
+        return lambda part: exp_at_most_one(inner_products(self.extended[part, :], right))
 
     def slopes(self, part: slice, points: Array, values: Array, weights: Array) -> tuple[Array, Array | None]:
         weights *= values

@@ -154,6 +154,7 @@ class DeviceRows(Rows):
     single_precision: Any = property(attrgetter("rows.single_precision"))
     names: Any = property(attrgetter("rows.names"))
     length_known: Any = property(attrgetter("rows.length_known"))
+    in_memory: Any = property(attrgetter("rows.in_memory"))
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         rows = self.rows.sample(size, rng)

@@ -18,20 +18,22 @@ takes a fingerprint of the rows, unless they are in memory: a stream whose rows 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 from queue import Empty, SimpleQueue
 from threading import get_ident
 from typing import Any
 
-import array_api_compat
 import numpy as np
 
-from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, namespace, numbers, take_rows
+from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, like, namespace, numbers, take_rows
 from ..errors import quoted
+from ..kernels.blocks import overwritten_blocks, overwritten_float64
 from ..numerics import DEPENDENT
-from ..threads import block_rows, map_row_groups, row_ranges, start_new_thread
+from ..threads import block_rows, one_blas_thread, ordered_map, row_ranges, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
 from .kinds import BlockKind, Copies, host_block
 from .reservoir import stacked
@@ -39,7 +41,9 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, SkipSample, projection_of_columns, sample_rows
 from .sources import Advance, Stream
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # fractional parts of its multiples are all different and spread evenly over (0, 1)
+# The weights of rows in a fingerprint repeat after this many rows.  It is a prime, so blocks that change places get
+# other weights unless their distance is a multiple of it.
+PERIOD = 65_537
 MOST_AHEAD = 256  # blocks are read this far ahead at most: very small ones take more memory than their rows
 JOINED_BYTES = 2**26  # smaller blocks on a device are joined, because a kernel launch would take as long as the work
 
@@ -104,17 +108,15 @@ class StreamRows(Rows):
         return PassCheck(in_memory=self.stream.parts is not None)
 
     def _look_at(self, block: Array, start: int, check: PassCheck) -> None:
-        """Check a block: on the host in parts that stay in the cache, by all threads; on a device as a whole."""
+        """Check a block: on the host by all threads, each with one large part of it; on a device as a whole."""
         if is_foreign(block):
             check(block, start)
             return
-
-        def look(ranges: list[slice]) -> None:
-            for part in ranges:
-                check(block[part], start + part.start)
-
-        for _ in map_row_groups(look, block, 1, self.n_threads):
-            pass
+        n_rows, least = int(block.shape[0]), block_rows(1, int(block.shape[1]), itemsize(block))
+        parts = row_ranges(n_rows, max(least, -(-n_rows // self.n_threads)))
+        with one_blas_thread():
+            for _ in ordered_map(lambda part: check(block[part], start + part.start), parts, self.n_threads):
+                pass
 
     def opened(self, *, ahead: bool = True, far: int = 0) -> Generator[tuple[int, Array], None, None]:
         """One pass over blocks of one kind, with rows counted but not checked; with `ahead`, a thread reads ahead.
@@ -307,7 +309,7 @@ class PassCheck(FiniteCheck):
         super().__init__()
         self._in_memory = in_memory  # rows held in memory are the same on every pass
         self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each part's fingerprint, by its first row
-        self._direction: Array | None = None
+        self._there: tuple[Array, Array] | None = None  # the direction and the weights by place, on a device
 
     def on_host(self, block: Array, start: int) -> Array:
         finite_rows(block, start)
@@ -319,9 +321,11 @@ class PassCheck(FiniteCheck):
     def on_device(self, block: Array, start: int) -> None:
         if self._in_memory:
             return
-        if self._direction is None:
-            self._direction = float64_like(projection_of_columns(block.shape[1]), block)
-        self._parts[start] = _sums(as_float64(block) @ self._direction, start)
+        if self._there is None:
+            direction = float64_like(projection_of_columns(block.shape[1]), block)
+            self._there = direction, like(_weights_by_place(), direction)
+        direction, weights = self._there
+        self._parts[start] = _sums(as_float64(block) @ direction, start, weights)
 
     def sums(self) -> np.ndarray:
         """(n, 3): for each part of the pass, in order, its first row and the total and size of its fingerprint."""
@@ -375,23 +379,31 @@ def first_change(one: np.ndarray, other: np.ndarray, n_samples: int) -> tuple[in
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:
-    """sum_i (1 + frac(i golden)) x_i' u over rows x_i, numbered from `start` on; u is a fixed random direction."""
+    """sum_i c_i x_i' u over rows x_i, numbered from `start` on; u is a fixed random direction, c_i between 1 and 2."""
     direction = projection_of_columns(rows.shape[1])
     parts = row_ranges(rows.shape[0], block_rows(1, rows.shape[1], 8))  # as float64, a part fits in the cache
-    return fingerprint_of(np.concatenate([as_float64(rows[part, :]) @ direction for part in parts]), start)
+    with overwritten_blocks():  # threads wait for the memory that others take, so each uses its own again
+        found = [fingerprint_of(overwritten_float64(rows[part, :]) @ direction, start + part.start) for part in parts]
+    return reduce(operator.add, found, PassFingerprint())
 
 
 def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
     """The fingerprint of a block from its projections x_i' u."""
-    return PassFingerprint(*numbers(*_sums(projections, start)))
+    return PassFingerprint(*numbers(*_sums(projections, start, _weights_by_place())))
 
 
-def _sums(projections: Array, start: int) -> tuple[Any, Any]:
-    """The total and the size of a block's fingerprint, on the device of its projections."""
-    xp, n_rows = namespace(projections), int(projections.shape[0])
-    device = array_api_compat.device(projections)
-    places = xp.arange(start, start + n_rows, dtype=xp.float64, device=device) * GOLDEN
-    return (1.0 + (places - xp.floor(places))) @ projections, xp.sum(xp.abs(projections))
+@lru_cache(maxsize=1)
+def _weights_by_place() -> np.ndarray:
+    """(2 PERIOD,) the weights c_i of rows 0, 1, 2, ..."""
+    return np.tile(1.0 + np.random.default_rng(1).random(PERIOD), 2)
+
+
+def _sums(projections: Array, start: int, weights: Array) -> tuple[Any, Any]:
+    """The total and the size of a block's fingerprint, on the device of its projections and the weights by place."""
+    xp, n_rows, first = namespace(projections), int(projections.shape[0]), start % PERIOD
+    if first + n_rows > 2 * PERIOD:
+        weights = xp.concat([weights[:PERIOD]] * (2 + n_rows // PERIOD))
+    return weights[first : first + n_rows] @ projections, xp.sum(xp.abs(projections))
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:

@@ -64,6 +64,11 @@ class CapturedOnDevice(CapturedVariance):
         result, *found = self._run("_evaluated", points, basis[:, : self.n_components])
         return self._evaluation(points, to_numpy(result).tolist(), found)
 
+    def captured(self, points: Array, basis: Array | None = None) -> float:
+        """The captured variance; by the recorded line of `evaluate` if components nearby are known."""
+        near = basis is not None and self._near
+        return self.evaluate(points, basis).value if near else super().captured(points, basis)
+
     def ahead(self, points: Array, at: Evaluation, memory: PaddedMemory) -> AheadOnDevice | None:
         """The next step from points where the objective is `at`, with the objective at its end.
 

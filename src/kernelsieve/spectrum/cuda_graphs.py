@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..arrays import Array
@@ -99,6 +100,28 @@ class Recording:
         _copy(self._given, state)
 
 
+def side_by_side_on(device: Any, short: Callable[[], Any], long: Callable[[], Any]) -> tuple[Any, Any]:
+    """short() and long(), computed at the same time on a CUDA device, with what both use computed before.
+
+    long() takes few operations, which a thread launches; short() takes many small ones, which go first on the device.
+    """
+    import torch
+
+    with torch.cuda.device(device), ThreadPoolExecutor(1) as thread:
+        current, first = torch.cuda.current_stream(), _stage().first
+        first.wait_stream(current)
+
+        def beside() -> Any:
+            with torch.cuda.stream(current):
+                return long()
+
+        waiting = thread.submit(beside)
+        with torch.cuda.stream(first):
+            found = short()
+        current.wait_stream(first)
+        return found, waiting.result()
+
+
 def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
     """Copy each source into its target, in one launch."""
     import torch
@@ -116,6 +139,8 @@ class _Stage:
         import torch
 
         self._recordings: dict[Hashable, Recording] = {}
+        # A stream for operations that go first.  It is kept, because cuBLAS keeps 32 MB for every stream that it meets.
+        self.first = torch.cuda.Stream(priority=-1)
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self._empty = torch.cuda.CUDAGraph()  # keeps the memory pool, which would be freed with its last recording
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
