@@ -34,7 +34,7 @@ def spans(cloud, new_rows, center, weighted):
     weights = np.random.default_rng(0).uniform(0.2, 2, 80) if weighted else None
     few = span_of(ArrayRows(cloud, weights), Points(KERNEL, new_rows[:8], None), center=center)
     everything = Points(KERNEL, cloud, np.arange(80), exhaustive=True, counts=weights)
-    every = span_of(ArrayRows(cloud, weights), everything, center=center)
+    every = AllRowsSpan.of(everything, center)
     return [(few, new_rows[:8], weights), (every, cloud, weights)]
 
 
@@ -100,10 +100,10 @@ def test_a_bound_on_what_exact_kernel_pca_captures(cloud, new_rows):
 
 def test_a_kernel_that_is_positive_on_the_points_has_no_signature(cloud, new_rows):
     kernel = named_kernel("sigmoid", gamma=0.05, coef0=0.2)
-    few = span_of(ArrayRows(cloud, None), Points(kernel, new_rows[:3], None), center=True, signed=True)
+    few = span_of(ArrayRows(cloud, None), Points(kernel, new_rows[:3], None), center=True, keep_negative=True)
     assert np.linalg.eigvalsh(gram_of("sigmoid", new_rows[:3], gamma=0.05, coef0=0.2))[0] > 0
     assert few.signs is None
-    many = span_of(ArrayRows(cloud, None), Points(kernel, new_rows[:9], None), center=True, signed=True)
+    many = span_of(ArrayRows(cloud, None), Points(kernel, new_rows[:9], None), center=True, keep_negative=True)
     assert set(many.signs) == {-1.0, 1.0}
     assert spans(cloud, new_rows, True, False)[0][0].signs is None
 

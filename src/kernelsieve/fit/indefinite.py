@@ -43,7 +43,7 @@ def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[
     second = cross_gram.T @ (omega[:, None] * cross_gram)
     found = []
     for cut in cuts:
-        whitening = to_numpy(chosen.spectrum.whitening(cut, signed=True).matrix)
+        whitening = to_numpy(chosen.spectrum.whitening(cut, keep_negative=True).matrix)
         covariance = Operator.of(whitening.T @ second @ whitening)
         found.append(top(covariance, rows.n_components, signature=signs_of(whitening, gram))[0])
     return found

@@ -72,17 +72,26 @@ class Problem:
         """Eigenvalues of K_SS below this share of the largest are rounding errors, or noise of an indefinite kernel."""
         return max(RANK_TOLERANCE, self.sample.indefiniteness)
 
-    def span(self, chosen: Points, *, signed: bool = False) -> Span:
+    def span(self, chosen: Points, *, keep_negative: bool = False, dense: bool = False) -> Span:
         """The span of chosen points with the moments of all rows over it.
 
-        `signed` keeps the negative part of an indefinite kernel.
+        `keep_negative` keeps the negative part of an indefinite kernel.  `dense` matters if all rows were chosen: their
+        whole gram is then computed, which the components are found from.
         """
         sample, tolerance = self.sample, self.rank_tolerance
-        if not chosen.exhaustive:
-            signed = signed and bool(sample.indefiniteness)
-            tolerance = best_cut(sample.evaluation, chosen)[0] if signed else tolerance
+        if chosen.exhaustive:
+            return AllRowsSpan.of(chosen, sample.center, dense=dense)
+        if keep_negative and sample.indefiniteness:
+            tolerance = best_cut(sample.evaluation, chosen)[0]
+        else:
+            keep_negative = False
         return span_of(
-            self.rows, chosen, center=sample.center, tolerance=tolerance, signed=signed, n_threads=sample.n_threads
+            self.rows,
+            chosen,
+            center=sample.center,
+            tolerance=tolerance,
+            keep_negative=keep_negative,
+            n_threads=sample.n_threads,
         )
 
     def seen(self, chosen: Points) -> SeenPoints:
@@ -152,17 +161,15 @@ def span_of(
     *,
     center: bool,
     tolerance: float = RANK_TOLERANCE,
-    signed: bool = False,
+    keep_negative: bool = False,
     n_threads: int = 1,
-) -> Span:
-    """The span of the chosen points with the moments of all rows, by one pass (none if all rows were chosen).
+) -> PointSpan:
+    """The span of the chosen points with the moments of all rows, by one pass over the rows.
 
-    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped.  With `signed`, the
-    negative eigenvalues of an indefinite kernel are kept.
+    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped.  With
+    `keep_negative`, the negative eigenvalues of an indefinite kernel are kept.
     """
-    if chosen.exhaustive:
-        return AllRowsSpan.of(chosen, center, dense=signed)
-    whitening = chosen.spectrum.whitening(tolerance, signed=signed)
+    whitening = chosen.spectrum.whitening(tolerance, keep_negative=keep_negative)
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     return PointSpan(
         chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share, chosen.gram

@@ -345,14 +345,18 @@ class PointSpan(Span):
 
 @dataclass(frozen=True)
 class AllRowsSpan(Span):
-    """The span of all rows of a small data set, computed from their gram if `dense`, else from its Cholesky factor."""
+    """The span of all rows of a small data set.
+
+    With `dense`, the whole gram is computed and everything else comes from it; otherwise only the columns that pivoted
+    Cholesky asks for.
+    """
 
     counts: np.ndarray | None  # (m,) weight of each row; None if all are one
     known_coordinates: np.ndarray | None = None
     dense: bool = False
 
     @classmethod
-    def of(cls, chosen: Points, center: bool, *, dense: bool) -> AllRowsSpan:
+    def of(cls, chosen: Points, center: bool, *, dense: bool = False) -> AllRowsSpan:
         """The span of all rows."""
         rows = finite(chosen.points)
         return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, None, dense)

@@ -85,6 +85,7 @@ class Policy:
     """How the fits of one class differ from those of others."""
 
     keeps_negative: bool = False  # model the negative part of an indefinite kernel's spectrum instead of dropping it
+    dense: bool = False  # if all rows are points, find the components from their whole gram, as exact kernel PCA does
     judges_kernel: bool = True  # warn if the kernel explains little of the rows; False for published methods
     needs_variance: bool = False  # refuse a dictionary over which the rows have no variance to explain
     merges_copies: bool = True  # merge equal rows into one row with the sum of their weights
@@ -203,11 +204,7 @@ class KernelTransformer(
                 span = self._span(choice)
                 found = self._components(choice, span)
             with stages.stage("report"), one_blas_thread():
-                self._store(choice, span, found)
-                self._measure(choice, span, found)
-                if (short := choice.problem.short) is not None:
-                    points = short.lifted(self.expansion_.points, self.support_)
-                    self.expansion_ = replace(self.expansion_, points=points)
+                self._report(choice, span, found)
                 self._keep(choice, span)
             stages.finish(X, y)
         remember_rows(self, X, sample_weight)
@@ -306,9 +303,8 @@ class KernelTransformer(
 
     def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
         """The number of BLAS threads while components are computed: one, or BLAS's own for a large dense problem."""
-        # If all rows are support points, there is one large dense problem.
-        dense = choice.selection.exhaustive and self._policy.keeps_negative
-        return nullcontext() if dense else one_blas_thread()
+        # If all rows are support points, there may be one large dense problem.
+        return nullcontext() if choice.selection.exhaustive and self._policy.dense else one_blas_thread()
 
     def _rng(self) -> np.random.Generator:
         return generator_of(self.random_state)
@@ -355,25 +351,41 @@ class KernelTransformer(
 
     def _span(self, choice: Choice) -> Span:
         """The span of the chosen points, which may already have been computed while they were chosen."""
-        span = choice.span or choice.problem.span(choice.selection, signed=self._policy.keeps_negative)
+        policy = self._policy
+        span = choice.span or choice.problem.span(
+            choice.selection, keep_negative=policy.keeps_negative, dense=policy.dense
+        )
         if _indefinite(choice, span):
             share = max(span.negative_share, choice.problem.sample.evaluation.negative_share)
             warn(
                 f"the kernel is not positive semi-definite on these rows: {100 * share:.3g}% of its spectrum is "
                 "negative and was dropped"
             )
-        if self._policy.needs_variance and not span.total_variance > DEPENDENT * span.mean_length:
+        if policy.needs_variance and not span.total_variance > DEPENDENT * span.mean_length:
             raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
         return span
 
+    def _report(self, choice: Choice, span: Span, found: Found) -> None:
+        """Set the fitted attributes."""
+        if getattr(self, "device", None) is not None and not isinstance(found.expansion.points, np.ndarray):
+            # The user's rows are on the host; `device` was only used for the fit.
+            found = replace(found, expansion=found.expansion.on_host())
+        self._store(choice, span, found)
+        self._measure(choice, span, found)
+        expansion, short, kernel = found.expansion, choice.problem.short, choice.problem.kernel
+        if short is not None:
+            expansion = replace(expansion, points=short.lifted(expansion.points, found.support))
+        if isinstance(kernel, RememberedKernel):
+            self.n_evaluations_ = kernel.store.n_evaluations
+            expansion = replace(expansion, kernel=kernel.plain)
+        self.expansion_ = expansion
+
     def _store(self, choice: Choice, span: Span, found: Found) -> None:
+        """Store the components that were found, and their variances."""
         most = 0.0
         if _indefinite(choice, span) and not self._policy.keeps_negative:
             found, most = found.as_scored(choice), positive_variance(choice.problem.sample.evaluation)
         expansion = found.expansion
-        if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
-            expansion = expansion.on_host()  # the user's rows are on the host; `device` was only used for the fit
-        self.expansion_ = expansion
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
@@ -386,7 +398,7 @@ class KernelTransformer(
         seen = choice.seen or SeenPoints(span.kernel, span.points, sample.measured_on)
         outside = mean_outside(seen, span, indefinite=bool(sample.indefiniteness))
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
-        self.mean_outside_ = outside + span.mean_beyond(found.expansion)
+        self.mean_outside_ = outside + span.mean_beyond(expansion)
         self.eigenvalues_ = found.eigenvalues
         self.gamma_ = choice.problem.gamma
         self.n_samples_seen_ = choice.problem.rows.n_samples
@@ -406,20 +418,17 @@ class KernelTransformer(
                 warn_of_rounding(spread)
         self._ratio(choice, sample, span, found).store(self)
         if self.captured_ratio_kind_ != "exact":  # for exact kernel PCA the agreement is one
-            self._agreement = agreement_on_all(self.expansion_, sample.evaluation)
+            self._agreement = agreement_on_all(found.expansion, sample.evaluation)
             if self._agreement is not None and found.best_on_points:  # other methods find other components on purpose
                 self._agreement.warn()
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # other kernels find pre-images without a learned map
-            self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)
-        if isinstance(sample.kernel, RememberedKernel):
-            self.n_evaluations_ = sample.kernel.store.n_evaluations
-            self.expansion_ = replace(self.expansion_, kernel=sample.kernel.plain)
+            self._inverse_map = learned_preimage(found.expansion, sample.evaluation.given, sample.evaluation.weights)
 
     def _ratio(self, choice: Choice, sample: Sample, span: Span, found: Found) -> CapturedRatio:
         """The captured ratio of the model, raised to the lower bound that the moments of all rows prove."""
         if not found.best_on_points:
-            ratio = ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
+            ratio = ratio_of_model(sample, found.expansion, self.n_samples_seen_)
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
         problem, chosen = choice.problem, choice.selection
         measured = choice.ratio or ratio_of_points(problem.seen(chosen), sample, chosen, problem.rows.n_samples)

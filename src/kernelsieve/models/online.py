@@ -192,7 +192,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         "n_evaluations_": "count",
         "_settled": "dict optional",
     }
-    _policy = Policy(keeps_negative=True, judges_kernel=False)
+    _policy = Policy(keeps_negative=True, dense=True, judges_kernel=False)
 
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
@@ -276,8 +276,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
             choice = Choice(self._driver(self._kernel, self._online).selection(), problem)
             span = self._span(choice)
             found = self._components(choice, span)
-            self._store(choice, span, found)
-            self._measure(choice, span, found)
+            self._report(choice, span, found)
             if not state.reservoir.whole and self.captured_ratio_kind_ == "all rows":
                 self.captured_ratio_kind_ = "sample"
         return self

@@ -212,7 +212,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     True
     """
 
-    _policy = Policy(keeps_negative=True)
+    _policy = Policy(keeps_negative=True, dense=True)
     _file_layout = {
         "_stream": "StreamState[m, d]? optional",
         "_settled": "dict optional",

@@ -78,16 +78,18 @@ class GramSpectrum:
         floor = max(tolerance * max(float(self.values[0]), 0.0), -float(self.values[-1]))
         return int(xp.sum(xp.astype(self.values > floor, xp.int64)))
 
-    def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False, n_threads: int = 1) -> Whitening:
+    def whitening(
+        self, tolerance: float = RANK_TOLERANCE, *, keep_negative: bool = False, n_threads: int = 1
+    ) -> Whitening:
         """W = U L^-1/2 over the eigenvalues above `tolerance` times the largest.
 
         If the kernel is indefinite, eigenvalues below the size of the most negative one are dropped as well.  Dividing
-        by them would let captured variance grow without bound.  If `signed`, negative eigenvalues are kept beside the
-        positive ones: W = U |L|^-1/2, W'K W = diag(+-1).
+        by them would let captured variance grow without bound.  With `keep_negative`, negative eigenvalues are kept
+        beside the positive ones: W = U |L|^-1/2, W'K W = diag(+-1).
         """
         values, vectors = self.values, self.vectors
         xp = namespace(values)
-        if signed:
+        if keep_negative:
             size = xp.abs(values)
             places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
             kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))

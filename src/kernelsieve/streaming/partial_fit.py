@@ -213,7 +213,7 @@ class PartialFit:
             return
         problem = choice.problem
         if not isinstance(span, PointSpan):  # all rows are points; more rows may follow
-            span = problem.span(replace(choice.selection, exhaustive=False), signed=self._policy.keeps_negative)
+            span = problem.span(replace(choice.selection, exhaustive=False), keep_negative=self._policy.keeps_negative)
         assert isinstance(span, PointSpan)
         sampled, n_seen = problem.sample.rows, problem.rows.n_samples
         rows = take_rows(sampled.X if problem.short is None else problem.short.X, sampled.indices)
