@@ -70,7 +70,7 @@ SWITCHES: list[tuple[str, Any]] = [
     ("directions_per_component", 0),
     ("extra_directions", 0),
     ("first_extra_points", 16),
-    ("seen_rows", 0.0),
+    ("many_carriers", 0.0),
     ("few_carriers", 1.0),
     ("first_exponent", 1.0),
     ("exponents", (0.05, 20.0)),

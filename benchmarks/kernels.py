@@ -16,7 +16,7 @@ from sklearn.gaussian_process import kernels as gp
 from experiments.datasets import load_file, mnist, usps
 from kernelsieve import SparseKernelPCA
 from kernelsieve import kernels as k
-from kernelsieve.kernels.width import Seen
+from kernelsieve.kernels.width import KernelRows
 
 from .report import Report
 
@@ -171,7 +171,7 @@ def values_of_a_callable(report: Report) -> None:
     images = mnist(12_000).train
     for name, X in {"ten columns": ten_columns(12_000), "MNIST": images}.items():
         train, test = X[:10_000], X[-2_000:]
-        gamma = k.RBF().settled(Seen(train[:800])).gamma
+        gamma = k.RBF().settled(KernelRows(train[:800])).gamma
         kernel = partial(_gaussian, gamma)
         kept, asked = [], []
         for seed in range(5):
@@ -205,7 +205,7 @@ def intervals(report: Report) -> None:
         "USPS": usps().train[:n_rows],
         "Student's t": np.random.default_rng(7).standard_t(3, (n_rows, 5)),
     }
-    grams = {name: _gaussian(k.RBF().settled(Seen(X[:800])).gamma, X, X) for name, X in tables.items()}
+    grams = {name: _gaussian(k.RBF().settled(KernelRows(X[:800])).gamma, X, X) for name, X in tables.items()}
     strings = np.array(names()[:n_rows], dtype=object)[:, None]
     grams["Unicode names, Spectrum(2)"] = k.Spectrum(2)(strings, strings)
     held: dict[float, list[bool]] = {budget: [] for budget in BUDGETS}

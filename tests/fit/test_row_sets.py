@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
-from kernelsieve.fit.captured_ratio import Estimate, SeenPoints, _agreed, _Squares, disagreement, error_of_few, n_real
+from kernelsieve.fit.captured_ratio import Estimate, PointsOnRows, _agreed, _Squares, disagreement, error_of_few, n_real
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
@@ -48,7 +48,7 @@ def test_what_a_sample_knows_of_its_rows(name, center, weighted, n_evaluation, c
     n = rows.size
     assert n == n_evaluation
     shares = np.full(n, 1 / n) if counts is None else counts[:n] / counts[:n].sum()
-    assert rows.shares == pytest.approx(shares)
+    assert rows.unit_weights == pytest.approx(shares)
     np.testing.assert_allclose(rows.lengths, np.diagonal(gram)[:n], rtol=1e-12)
     values, components, offset = exact_kernel_pca(gram[:n, :n], 3, center=center, weights=n * shares)
     np.testing.assert_allclose(rows.exact.variances, values / n, rtol=1e-8)
@@ -122,18 +122,18 @@ def test_variances_are_rounding_beside_the_largest_of_them(scale):
 
 
 def squares_of(n=60, seed=0):
-    """Rows with drawing chances and shares, the squared lengths of their scores, and those of exact kernel PCA."""
+    """Rows with drawing chances and weights, the squared lengths of their scores, and those of exact kernel PCA."""
     rng = np.random.default_rng(seed)
     exact = rng.exponential(1.0, n)
     model = exact * rng.uniform(0.5, 1.0, n)
-    rows = SimpleNamespace(shares=rng.dirichlet(np.ones(n)), chances=rng.uniform(0, 1, n), exact_squares=exact)
+    rows = SimpleNamespace(unit_weights=rng.dirichlet(np.ones(n)), chances=rng.uniform(0, 1, n), exact_squares=exact)
     return rows, _Squares(rows, model), model
 
 
 def test_the_error_of_a_ratio_is_that_of_sums_over_drawn_rows():
     """Linearised: sum omega (model - ratio exact) / sum omega exact, each row drawn with its chance."""
     rows, squares, model = squares_of()
-    omega, exact = rows.shares, rows.exact_squares
+    omega, exact = rows.unit_weights, rows.exact_squares
     ratio = (omega @ model) / (omega @ exact)
     assert squares.ratio(omega) == pytest.approx(ratio)
     np.testing.assert_allclose(squares.missed, exact - model / ratio)
@@ -147,9 +147,9 @@ def test_the_error_of_a_ratio_is_that_of_sums_over_drawn_rows():
 def test_rows_that_points_started_from_count_less_where_they_are_overrepresented():
     rows, squares, model = squares_of()
     seeds = np.array([3, 7, 11])
-    omega = rows.shares.copy()
+    omega = rows.unit_weights.copy()
     omega[seeds] *= rows.chances[seeds]
-    owed = squares.ratio(rows.shares) - (omega @ model) / (omega @ rows.exact_squares)
+    owed = squares.ratio(rows.unit_weights) - (omega @ model) / (omega @ rows.exact_squares)
     assert squares.owed_to(seeds) == pytest.approx(owed)
     assert squares.owed_to(seeds[:0]) == 0
     model[seeds] = rows.exact_squares[seeds]  # they keep all of their own
@@ -195,7 +195,7 @@ def test_a_ratio_is_reported_with_an_interval_around_it(value, error, step):
     assert high == pytest.approx(np.clip(known + around + max(step, 0) + 0.1 * (1 - known), 0, 1))
     agreed = reported(across=(1.0, 1.0), step=0.0, doubt=0.0, error=0.0)
     assert agreed.interval == (known, known) == (agreed.value, agreed.value)
-    assert (found.kind, found.n_samples, found.n_directions) == ("sample", 100, 3)
+    assert (found.kind, found.n_samples, found.n_real) == ("sample", 100, 3)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -212,10 +212,10 @@ def test_rows_that_are_all_rows_correct_nothing(name, center, weighted, cloud, n
     found = span.best(3)
     expansion, captured = span.expansion(found), float(found.variances.sum())
     scores = expansion.transform(np.asarray(rows.given))
-    np.testing.assert_allclose(rows.shares @ scores**2, found.variances, rtol=1e-8)
+    np.testing.assert_allclose(rows.unit_weights @ scores**2, found.variances, rtol=1e-8)
     ratio = captured / rows.exact.captured
     squares = _Squares(rows, (scores**2).sum(axis=1))
-    seen = SeenPoints(kernel, chosen.points, rows)
+    seen = PointsOnRows(kernel, chosen.points, rows)
     estimate = Estimate(seen, squares, ratio, 0.0, 0.0, "sample", 3)
     corrected = estimate.corrected(span, expansion, captured)
     assert corrected.value == pytest.approx(ratio, rel=1e-8)
@@ -223,5 +223,5 @@ def test_rows_that_are_all_rows_correct_nothing(name, center, weighted, cloud, n
     assert further.value != pytest.approx(ratio, rel=1e-4)
     inside, rest, outside = estimate._parts(span, expansion)
     np.testing.assert_allclose(inside, squares.model, rtol=1e-7)
-    np.testing.assert_allclose(rows.shares @ rest, np.trace(span.covariance) - captured, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(rows.unit_weights @ rest, np.trace(span.covariance) - captured, rtol=1e-6, atol=1e-12)
     assert np.all(outside > -1e-9 * rows.lengths)

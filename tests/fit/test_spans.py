@@ -127,7 +127,7 @@ def test_the_positive_variance_of_an_indefinite_kernel(cloud, center):
     params = {"gamma": 0.5, "coef0": -0.5}
     rows = sample_rows(cloud, 100, np.random.default_rng(0), weights, merge=True)
     seen = Sample.of(rows, named_kernel("sigmoid", **params), 2, center=center).evaluation
-    omega = seen.shares
+    omega = seen.unit_weights
     gram = gram_of("sigmoid", np.asarray(seen.given), **params)
     centring = np.eye(80) - (np.ones((80, 1)) @ omega[None] if center else 0)
     values = np.linalg.eigvalsh(np.sqrt(omega)[:, None] * (centring @ gram @ centring.T) * np.sqrt(omega))

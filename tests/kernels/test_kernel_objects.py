@@ -53,7 +53,7 @@ from kernelsieve.kernels import (
     normalized,
 )
 from kernelsieve.kernels.columnwise import Columnwise
-from kernelsieve.kernels.width import Seen
+from kernelsieve.kernels.width import KernelRows
 
 RNG = np.random.default_rng(0)
 ROWS, POINTS = RNG.random((40, 4)), RNG.random((6, 4))
@@ -141,7 +141,7 @@ SMOOTH = [name for name in WITH_TRUTH if CASES[name][0].differentiable]
 
 
 def settled(kernel, rows=ROWS):
-    return kernel.settled(Seen(rows))
+    return kernel.settled(KernelRows(rows))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -317,17 +317,17 @@ def test_widths_that_rows_settle():
     rows = RNG.standard_normal((200, 3)) * [1.0, 10.0, 0.1]
     upper = np.triu_indices(len(rows), 1)
     euclidean = np.median(cdist(rows, rows)[upper])
-    assert RBF().settled(Seen(rows)).gamma == pytest.approx(1 / (2 * euclidean**2), rel=1e-4)
-    assert Cauchy(width="median").settled(Seen(rows)).gamma == pytest.approx(1 / (2 * euclidean**2), rel=1e-4)
-    assert RBF(gamma="scale").settled(Seen(rows)).gamma == pytest.approx(1 / (3 * rows.var()))
+    assert RBF().settled(KernelRows(rows)).gamma == pytest.approx(1 / (2 * euclidean**2), rel=1e-4)
+    assert Cauchy(width="median").settled(KernelRows(rows)).gamma == pytest.approx(1 / (2 * euclidean**2), rel=1e-4)
+    assert RBF(gamma="scale").settled(KernelRows(rows)).gamma == pytest.approx(1 / (3 * rows.var()))
     categories = RNG.integers(0, 3, (100, 4)).astype(float)
     differ = cdist(categories, categories, "hamming")[np.triu_indices(100, 1)] * 4
-    assert Hamming().settled(Seen(categories)).gamma == pytest.approx(1 / np.median(differ[differ > 0]))
+    assert Hamming().settled(KernelRows(categories)).gamma == pytest.approx(1 / np.median(differ[differ > 0]))
     positive = np.abs(rows)
     chi2 = -pairwise.additive_chi2_kernel(positive)[upper]
-    assert Chi2().settled(Seen(positive)).gamma == pytest.approx(1 / np.median(chi2), rel=1e-4)
-    assert RBF(gamma=0).settled(Seen(rows)).gamma == 0.0  # a number, not the absence of one
-    per_column = RBF(width="median per column").settled(Seen(rows))
+    assert Chi2().settled(KernelRows(positive)).gamma == pytest.approx(1 / np.median(chi2), rel=1e-4)
+    assert RBF(gamma=0).settled(KernelRows(rows)).gamma == 0.0  # a number, not the absence of one
+    per_column = RBF(width="median per column").settled(KernelRows(rows))
     scaled = rows / [np.median(cdist(rows[:, [j]], rows[:, [j]])[upper]) for j in range(3)]
     truth = _rbf(scaled, scaled, np.median(cdist(scaled, scaled)[upper]))
     np.testing.assert_allclose(per_column(rows, rows), truth, rtol=1e-4)

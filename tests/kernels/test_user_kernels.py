@@ -23,7 +23,7 @@ from kernelsieve import (
     SparseKernelPCA,
 )
 from kernelsieve.kernels import RBF, bind_callable, from_distance, gram_by_number, of_objects
-from kernelsieve.kernels.width import Seen
+from kernelsieve.kernels.width import KernelRows
 
 RNG = np.random.default_rng(0)
 ROWS, POINTS = RNG.random((60, 4)), RNG.random((6, 4))
@@ -53,7 +53,7 @@ def test_centred_kernel_pca_of_a_distance_is_classical_scaling(name, tmp_path):
     values, _, _ = exact_kernel_pca(-distance(ROWS, ROWS) / 2, 3)
     model = SparseKernelPCA(3, n_support=len(ROWS), selection="uniform", kernel=kernel).fit(ROWS)
     np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
-    settled = kernel.settled(Seen(ROWS))
+    settled = kernel.settled(KernelRows(ROWS))
     gram = settled(ROWS, ROWS)
     np.testing.assert_allclose(settled.diagonal(ROWS), np.diagonal(gram), atol=1e-12)
     assert settled.definite is None or np.linalg.eigvalsh(gram)[0] > -1e-9
@@ -70,7 +70,7 @@ def test_centred_kernel_pca_of_a_distance_is_classical_scaling(name, tmp_path):
 @pytest.mark.parametrize("name", ["euclidean", "its root", "its square"])
 def test_points_of_a_distance_move(name):
     kernel, distance = DISTANCES[name]
-    settled, weights = kernel.settled(Seen(ROWS)), RNG.standard_normal((len(ROWS), len(POINTS)))
+    settled, weights = kernel.settled(KernelRows(ROWS)), RNG.standard_normal((len(ROWS), len(POINTS)))
     pulled = settled.pullback(ROWS, POINTS, settled(ROWS, POINTS), weights)
     truth = finite_difference(lambda s: float(np.sum(weights * settled(ROWS, s))), POINTS)
     np.testing.assert_allclose(pulled, truth, atol=1e-6 * np.abs(truth).max())
@@ -85,7 +85,7 @@ def test_points_of_a_distance_move(name):
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_rows_that_a_point_all_but_meets_do_not_pull_it(power):
     """The distance to such a row has a kink there; the other rows pull as they do elsewhere."""
-    settled, weights = from_distance("euclidean", power=power).settled(Seen(ROWS)), np.ones((len(ROWS), 6))
+    settled, weights = from_distance("euclidean", power=power).settled(KernelRows(ROWS)), np.ones((len(ROWS), 6))
     pulled = settled.pullback(ROWS, ROWS[:6] * (1 + 1e-9), settled(ROWS, ROWS[:6]), weights)
     apart = weights - np.eye(len(ROWS), 6)
 
@@ -121,7 +121,7 @@ def test_centred_kernel_pca_of_a_distance_of_objects_is_classical_scaling(power)
     model = SparseKernelPCA(3, n_support=1.0, kernel=kernel).fit(SETS)
     np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
     rows = np.array([[one] for one in SETS[:5]], dtype=object)
-    settled = kernel.settled(Seen(rows))
+    settled = kernel.settled(KernelRows(rows))
     np.testing.assert_allclose(settled.diagonal(rows), np.diagonal(settled(rows, rows)), atol=1e-12)
     assert settled.definite
 
@@ -131,7 +131,7 @@ def test_edit_distances_of_strings_are_a_kernel_that_files_hold(tmp_path):
     kernel = from_distance("levenshtein")
     assert eval(repr(kernel), vars(kernelsieve.kernels)) == kernel
     few = np.array([["cat"], ["cart"], ["a"], ["tact"]], dtype=object)
-    settled = kernel.settled(Seen(few))
+    settled = kernel.settled(KernelRows(few))
     distances = np.array([[edits(a, b) for b in few[:, 0]] for a in few[:, 0]])
     from_origin = distances[:, few[:, 0].tolist().index(settled.origin)]
     np.testing.assert_allclose(settled(few, few), (from_origin[:, None] + from_origin - distances) / 2)

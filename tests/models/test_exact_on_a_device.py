@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import KernelPCA, SparseKernelPCA, kernels, load
 from kernelsieve.models import sklearn_kernel_pca
-from kernelsieve.spectrum.top import settled_pairs
+from kernelsieve.spectrum.top import converged_pairs
 
 torch = pytest.importorskip("torch")
 from stand_in import OnDevice, on_device  # noqa: E402
@@ -77,7 +77,7 @@ def test_the_inverse_map_and_float32(rows):
 def test_a_flat_spectrum_is_left_to_the_dense_solver(monkeypatch):
     rows = 50.0 * np.random.default_rng(0).standard_normal((450, 8))
     asked = []
-    monkeypatch.setattr(sklearn_kernel_pca, "settled_pairs", lambda *given: asked.append(settled_pairs(*given)))
+    monkeypatch.setattr(sklearn_kernel_pca, "converged_pairs", lambda *given: asked.append(converged_pairs(*given)))
     model = KernelPCA(2, kernel="rbf", gamma=1.0).fit(on_device(rows))
     np.testing.assert_allclose(model.eigenvalues_, 1.0, rtol=1e-9)
     assert len(asked) == 1

@@ -227,14 +227,13 @@ def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True
 
     def at(n_support):
         return SimpleNamespace(
-            ratio=SimpleNamespace(value=1 - missing(n_support), n_directions=10),
+            ratio=SimpleNamespace(value=1 - missing(n_support), n_real=10),
             problem=SimpleNamespace(sample=SimpleNamespace(n_components=10)),
             selection=SimpleNamespace(n_support=n_support),
         )
 
-    sizes = Fewest(at, least, largest, target, PLAN, costly=costly, else_all=else_all)
-    best, curve = sizes.search(first), sizes.curve
-    return [m for m, _ in curve], None if best is None else best.selection.n_support
+    found = Fewest(at, least, largest, target, PLAN, costly=costly, else_all=else_all).search(first)
+    return [m for m, _ in found.curve], None if found.best is None else found.best.selection.n_support
 
 
 @pytest.mark.parametrize("needed", [12, 20, 45, 130, 400])

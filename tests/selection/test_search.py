@@ -299,7 +299,7 @@ def test_points_that_lack_components_give_way_to_rows_that_have_them(cloud):
     choice = chooser._measured(chooser.problem, alike)
     assert choice.selection.history["winner"] == "rows"
     assert choice.selection.n_support == 6
-    assert choice.ratio.n_directions == 3
+    assert choice.ratio.n_real == 3
     assert not choice.selection.by_evaluation
     assert len(np.unique(choice.selection.points, axis=0)) == 6
 
@@ -317,7 +317,7 @@ def test_the_target_rises_where_few_rows_carry_the_variance(cloud, monkeypatch):
     sample = sample_of(cloud)
     for n_rows, missing in ((100.0, 0.1 * 0.5**1.5), (1e12, 0.1)):
         monkeypatch.setattr(choosing, "carriers", lambda sample, n=n_rows: n)
-        assert choosing._target_on_rows_seen(sample, 0.9) == pytest.approx(1 - missing)
+        assert choosing._target_on_sample(sample, 0.9) == pytest.approx(1 - missing)
 
 
 def test_everything_is_all_rows_in_their_order_with_their_weights(cloud):

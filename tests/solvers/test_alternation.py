@@ -73,7 +73,7 @@ def test_simultaneous_passes_are_those_of_the_printed_criterion():
     alphas, start = (0.3, 0.5, 0.2), kernel_pca_directions(moment, 3)
     for n_passes in (1, 2, 5):
         found = alternate_simultaneously(
-            ImitationProblem(factor, moment, 0.1, max_iter=n_passes, tol=1e-12, settled=0.0), start, alphas
+            ImitationProblem(factor, moment, 0.1, max_iter=n_passes, tol=1e-12, passes_tol=0.0), start, alphas
         )
         truth, axes = by_the_printed_criterion(gram, alphas, 0.1, n_passes)
         signs = np.sign(np.sum(truth * (gram @ found.coef), axis=0))
@@ -93,7 +93,7 @@ def test_no_turn_of_the_axes_betters_the_simultaneous_minimum():
     moment = rows.T @ rows
     alphas = (9.0, 4.0)
     found = alternate_simultaneously(
-        ImitationProblem(rows, moment, 0.5, max_iter=500, tol=1e-12, settled=1e-14),
+        ImitationProblem(rows, moment, 0.5, max_iter=500, tol=1e-12, passes_tol=1e-14),
         kernel_pca_directions(moment, 2),
         alphas,
     )
@@ -187,7 +187,7 @@ def test_converged_admm_is_exact_alternation(center, n_passes):
     moment = factor.T @ h @ factor
     start = kernel_pca_directions(moment, 2)
     exact = alternate(
-        ImitationProblem(factor, moment, 0.1, tol=1e-10, max_iter=n_passes, settled=0.0), start, [0.3, 0.3]
+        ImitationProblem(factor, moment, 0.1, tol=1e-10, max_iter=n_passes, passes_tol=0.0), start, [0.3, 0.3]
     )
     assert not literal.inner_capped.any()
     assert literal.outer_capped.all()

@@ -14,7 +14,7 @@ from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_
 from kernelsieve.solvers.greedy import eliminate, pivoted_cholesky
 from kernelsieve.solvers.lasso import ActiveCholesky
 from kernelsieve.solvers.quadratic import elastic_net_quadratic, largest_alpha
-from kernelsieve.spectrum.top import _settled
+from kernelsieve.spectrum.top import _sum_converged
 from kernelsieve.spectrum.whitening import orthonormal, triangular_whitening
 
 # Pivoted Cholesky
@@ -162,14 +162,14 @@ def test_points_that_depend_on_each_other_have_no_triangular_whitening():
 
 def test_a_sum_that_only_rounding_adds_to_has_settled():
     """A last change that is larger than the one before it tells nothing where both are rounding."""
-    assert _settled([1.0, 1.0 + 1e-14, 1.0 + 3e-14], 2000)
-    assert not _settled([1.0, 1.01, 1.03], 2000)
+    assert _sum_converged([1.0, 1.0 + 1e-14, 1.0 + 3e-14], 2000)
+    assert not _sum_converged([1.0, 1.01, 1.03], 2000)
 
 
 def test_a_sum_has_not_settled_while_its_third_digit_changes():
     """Two changes say little of the rate at which the next ones shrink."""
-    assert not _settled([0.0, 1.0, 1.002], 2000)
-    assert _settled([0.0, 1.0, 1.0005], 2000)
+    assert not _sum_converged([0.0, 1.0, 1.002], 2000)
+    assert _sum_converged([0.0, 1.0, 1.0005], 2000)
 
 
 @pytest.mark.parametrize("n", [30, 399, 400, 523])

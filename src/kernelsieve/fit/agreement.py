@@ -33,7 +33,7 @@ from ..arrays import as_float64, to_numpy, top_eigh
 from ..errors import PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..numerics import ROUNDING, SOLVED
-from ..rows.sampling import SampledRows, shares_of
+from ..rows.sampling import SampledRows, unit_weights
 from ..spectrum.top import exact_components
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import one_blas_thread
@@ -62,9 +62,9 @@ class AgreementPlan:
     kernel_cost: int = 50
     dear_rows: int = 1000  # limit on the number of rows if the kernel is a user's function, which may be slow
     # Subspace iteration ends after `max_steps` steps, or as soon as the cosine between each component before and after
-    # a step is at least `settled`.
+    # a step is at least `same_direction`.
     max_steps: int = 5
-    settled: float = 0.99
+    same_direction: float = 0.99
     # Components with less than this share of the largest variance are not known separately: the solver may mix them.
     known_one_by_one: float = 1e-3
     # At or above this canonical correlation, components that disagree have only traded places.
@@ -118,12 +118,12 @@ def rows_for_agreement(kernel: Kernel, n_features: int, n_components: int) -> in
 
 def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_threads: int = 1) -> Agreement:
     """Agreement of an expansion with exact kernel PCA of these rows, which are in random order."""
-    n, shares = len(rows.indices), shares_of(rows.weights, len(rows.indices))
+    n, omega = len(rows.indices), unit_weights(rows.weights, len(rows.indices))
     center = expansion.mean_coef is not None
     with one_blas_thread():
         exact = exact_scores(rows, expansion.kernel, expansion.n_components, center=center, n_threads=n_threads)
         scores = to_numpy(expansion.transform(as_float64(rows.values), n_threads))
-    return Agreement(*agreement_of_scores(scores, exact, shares, center=center), n)
+    return Agreement(*agreement_of_scores(scores, exact, omega, center=center), n)
 
 
 def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | None:
@@ -139,19 +139,19 @@ def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | No
         replace(expansion).transform(as_float64(rows.given))
     )  # a copy: the model itself keeps no bound kernel
     if rows.center:
-        exact = exact - rows.shares @ exact
-    return Agreement(*agreement_of_scores(scores, exact, rows.shares, center=rows.center), rows.size)
+        exact = exact - rows.unit_weights @ exact
+    return Agreement(*agreement_of_scores(scores, exact, rows.unit_weights, center=rows.center), rows.size)
 
 
 def agreement_of_scores(
-    scores: np.ndarray, exact: np.ndarray, shares: np.ndarray, *, center: bool
+    scores: np.ndarray, exact: np.ndarray, omega: np.ndarray, *, center: bool
 ) -> tuple[np.ndarray, float]:
     """Correlations of the columns of `scores` with those of `exact`, and the smallest canonical correlation.
 
     The columns of `exact` must be uncorrelated.
     """
-    root, found = np.sqrt(shares)[:, None], np.zeros(scores.shape[1])
-    scores = root * (scores - shares @ scores if center else scores)
+    root, found = np.sqrt(omega)[:, None], np.zeros(scores.shape[1])
+    scores = root * (scores - omega @ scores if center else scores)
     exact = root * exact
     lengths = np.linalg.norm(scores, axis=0)[: exact.shape[1]] * np.linalg.norm(exact, axis=0)
     products = np.abs(np.sum(scores[:, : exact.shape[1]] * exact, axis=0))
@@ -171,37 +171,37 @@ def exact_scores(
     """(n, M) scores of exact kernel PCA of rows in random order; fewer columns if the rank is below M."""
     points = as_float64(kernel.at(rows.X, rows.indices)[1])
     n, kernel = len(rows.indices), kernel.of_rows(len(rows.indices))
-    shares = shares_of(rows.weights, n)
+    omega = unit_weights(rows.weights, n)
 
     def scored(places: np.ndarray, coef: np.ndarray) -> np.ndarray:
         over = KernelExpansion.of(*kernel.part(points, places), coef, np.zeros(coef.shape[1]), None)
         scores = to_numpy(over.transform(points, n_threads))
-        return scores - shares @ scores if center else scores
+        return scores - omega @ scores if center else scores
 
     sample = _reference(SampledRows(points, np.arange(n), rows.weights, whole=True), kernel, n_components, center)
     known = sample.evaluation
     scores = scored(sample.rows.indices[: known.size], _orthonormal(known))
-    values, scores = _ritz(scores, shares, scores.shape[1])
+    values, scores = _ritz(scores, omega, scores.shape[1])
     for _ in range(0 if known.is_all else AGREEMENT.max_steps):
-        weighted = shares[:, None] * scores
+        weighted = omega[:, None] * scores
         before = weighted[:, :n_components]
-        values, scores = _with_residuals(values, scores, scored(np.arange(n), weighted), shares)
+        values, scores = _with_residuals(values, scores, scored(np.arange(n), weighted), omega)
         # Each column of scores has length sqrt(value).
         turned = np.abs(np.sum(before * scores[:, : before.shape[1]], axis=0))
-        settled = turned >= AGREEMENT.settled * np.sqrt(
-            values[: before.shape[1]] * (before**2 / shares[:, None]).sum(axis=0)
+        unturned = turned >= AGREEMENT.same_direction * np.sqrt(
+            values[: before.shape[1]] * (before**2 / omega[:, None]).sum(axis=0)
         )
-        if settled.all():
+        if unturned.all():
             break
     return scores[:, :n_components]
 
 
 def scores_on_points(rows: SampledRows, chosen: Points, n_components: int, *, center: bool) -> np.ndarray:
     """(n, M) scores of these rows along the best components on chosen points; fewer columns if the rank is below M."""
-    shares, values = shares_of(rows.weights, len(rows.indices)), as_float64(rows.values)
+    omega, values = unit_weights(rows.weights, len(rows.indices)), as_float64(rows.values)
     whitening = to_numpy(chosen.spectrum.whitening(RANK_TOLERANCE).matrix)
     scores = to_numpy(chosen.kernel(values, points_like(chosen.points, values))) @ whitening
-    return _ritz(scores - shares @ scores if center else scores, shares, n_components)[1]
+    return _ritz(scores - omega @ scores if center else scores, omega, n_components)[1]
 
 
 def _n_ahead(n_components: int) -> int:
@@ -229,23 +229,23 @@ def _orthonormal(rows: RowSet) -> np.ndarray:
     return to_numpy(found.directions)[:, real] / np.sqrt(found.variances[real])
 
 
-def _ritz(scores: np.ndarray, shares: np.ndarray, n_most: int) -> tuple[np.ndarray, np.ndarray]:
+def _ritz(scores: np.ndarray, omega: np.ndarray, n_most: int) -> tuple[np.ndarray, np.ndarray]:
     """Variances and scores of the best components in the span of orthonormal ones, whose scores are given."""
-    values, vectors = top_eigh(scores.T @ (shares[:, None] * scores), n_most)
+    values, vectors = top_eigh(scores.T @ (omega[:, None] * scores), n_most)
     real = values > ROUNDING[8] * max(float(values[0]), 0.0)
     return values[real], scores @ vectors[:, real]
 
 
 def _with_residuals(
-    values: np.ndarray, scores: np.ndarray, after: np.ndarray, shares: np.ndarray
+    values: np.ndarray, scores: np.ndarray, after: np.ndarray, omega: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variances and scores of the best components in the span of u and r.
 
     `values` and `scores` are the variances and scores of u; `after` are the scores of C u.
     """
     residual = (after - scores * values) / values
-    lengths = (scores.T @ (shares[:, None] * after)) / np.outer(values, values) - np.eye(len(values))
+    lengths = (scores.T @ (omega[:, None] * after)) / np.outer(values, values) - np.eye(len(values))
     squares, turned = top_eigh((lengths + lengths.T) / 2)
     real = squares > SOLVED
     both = np.hstack([scores, residual @ (turned[:, real] / np.sqrt(squares[real]))])
-    return _ritz(both, shares, len(values))
+    return _ritz(both, omega, len(values))

@@ -61,7 +61,7 @@ import numpy as np
 from ..arrays import TINY, Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, to_numpy
 from ..kernels import Kernel
 from ..numerics import DEPENDENT, HALF_THE_DIGITS
-from ..rows.sampling import shares_of
+from ..rows.sampling import unit_weights
 from ..spectrum.top import Operator, exact_components, is_large, top
 from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
 from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges
@@ -98,14 +98,14 @@ class CapturedRatio:
     kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
     interval: tuple[float, float]  # contains the true ratio with 90 % confidence
-    n_directions: int  # number of components whose variance exceeds rounding
+    n_real: int  # number of components whose variance exceeds rounding
     estimate: Estimate | None = None  # set for an estimate, which the pass over all rows may correct
 
     @classmethod
-    def known(cls, value: float, kind: str, n_samples: int, n_directions: int) -> CapturedRatio:
+    def known(cls, value: float, kind: str, n_samples: int, n_real: int) -> CapturedRatio:
         """A ratio that is known without error."""
         value = min(max(value, 0.0), 1.0)
-        return cls(value, kind, n_samples, (value, value), n_directions)
+        return cls(value, kind, n_samples, (value, value), n_real)
 
     @classmethod
     def stored(cls, state: Mapping[str, Any]) -> CapturedRatio:
@@ -146,12 +146,12 @@ class RowComponents:
     scores: np.ndarray  # (n, M)
 
 
-def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array | None = None) -> RowComponents:
-    """The best components for rows whose coordinates in a basis are `features`.
+def components_of(features: Array, unit: np.ndarray, rows: RowSet, near: Array | None = None) -> RowComponents:
+    """The best components for rows whose coordinates in a basis are `features`, with weights `unit` that sum to one.
 
     `near` holds approximate components, if some are known, from which the eigensolver starts.
     """
-    omega, n = like(shares, features), features.shape[0]
+    omega, n = like(unit, features), features.shape[0]
     mean = omega @ features if rows.center else None
 
     def product_of(part: slice, y: Array) -> Array:
@@ -176,7 +176,7 @@ def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array
 
 
 @dataclass(frozen=True)
-class SeenPoints:
+class PointsOnRows:
     """Points, with their kernel values at the rows of a set."""
 
     kernel: Kernel
@@ -195,25 +195,25 @@ class SeenPoints:
         return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), self.rows.n_threads))
 
 
-def best_on(seen: SeenPoints, chosen: Points, tolerance: float = RANK_TOLERANCE) -> tuple[Array, RowComponents]:
+def best_on(on_rows: PointsOnRows, chosen: Points, tolerance: float = RANK_TOLERANCE) -> tuple[Array, RowComponents]:
     """The coordinates of the rows in a basis of span(phi(S)), and the best components in that span."""
     whitening = None
-    if is_large(chosen.n_support, seen.rows.n_components) and is_numpy(chosen.gram) and tolerance == RANK_TOLERANCE:
+    if is_large(chosen.n_support, on_rows.rows.n_components) and is_numpy(chosen.gram) and tolerance == RANK_TOLERANCE:
         whitening = triangular_whitening(chosen.gram)
     if whitening is None:
-        whitening = chosen.spectrum.whitening(tolerance, n_threads=seen.rows.n_threads).matrix
-    features = seen.features(whitening)
-    return features, components_of(features, seen.rows.shares, seen.rows)
+        whitening = chosen.spectrum.whitening(tolerance, n_threads=on_rows.rows.n_threads).matrix
+    features = on_rows.features(whitening)
+    return features, components_of(features, on_rows.rows.unit_weights, on_rows.rows)
 
 
 def captured_on(rows: RowSet, chosen: Points, tolerance: float = RANK_TOLERANCE) -> float:
     """The variance of these rows that the best components on chosen points capture."""
-    seen = SeenPoints(chosen.kernel, chosen.points, rows)
-    return float(best_on(seen, chosen, max(tolerance, rows.indefiniteness))[1].variances.sum())
+    on_rows = PointsOnRows(chosen.kernel, chosen.points, rows)
+    return float(best_on(on_rows, chosen, max(tolerance, rows.indefiniteness))[1].variances.sum())
 
 
-def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
-    """The captured ratio of the best components on chosen points; `seen` has kernel values at the rows measured on."""
+def ratio_of_points(on_rows: PointsOnRows, sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
+    """The captured ratio of the best components on chosen points; `on_rows` has their kernel values at evaluation rows."""
     evaluation = sample.evaluation
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", evaluation.size, sample.n_components)
@@ -228,12 +228,12 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
             variances = variances_at((cut,), rows, chosen)[0]
         return _agreed(rows, variances)
     if sample.rows.fresh is not None:
-        return _ratio(seen, *best_on(seen, chosen), n_samples)
+        return _ratio(on_rows, *best_on(on_rows, chosen), n_samples)
     # Points that the evaluation rows chose explain these better than other rows, so all rows are used if affordable.
     if chosen.by_evaluation and everything is not None:
         evaluation = everything
-    seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
-    return _ratio(seen, *best_on(seen, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
+    on_rows = on_rows if on_rows.rows is evaluation else PointsOnRows(chosen.kernel, chosen.points, evaluation)
+    return _ratio(on_rows, *best_on(on_rows, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *, fitted: float = 0.0) -> CapturedRatio:
@@ -244,12 +244,12 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *
     step of the extrapolation counts as its error.
     """
     expansion, rows = expansion.orthonormal, sample.measured_on
-    seen = SeenPoints(expansion.kernel, expansion.points, rows)
-    features = seen.features(expansion.coef)
-    found = components_of(features, rows.shares, rows)
+    on_rows = PointsOnRows(expansion.kernel, expansion.points, rows)
+    features = on_rows.features(expansion.coef)
+    found = components_of(features, rows.unit_weights, rows)
     if sample.indefiniteness:
         return _agreed(rows, found.variances)
-    return _ratio(seen, features, found, n_samples, fitted=fitted)
+    return _ratio(on_rows, features, found, n_samples, fitted=fitted)
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
@@ -298,7 +298,7 @@ def carriers(sample: Sample) -> float:
     return float(stands_for @ carried) ** 2 / max(float((stands_for / copies) @ carried**2), 1e-300)
 
 
-def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
+def mean_outside(on_rows: PointsOnRows, span: Span, *, indefinite: bool) -> float:
     """Squared length of the part of the mean feature that lies outside a span.
 
     The total variance is smaller by this amount than the mean squared distance to the mean's projection on the span.
@@ -307,8 +307,8 @@ def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
     """
     if not span.center or indefinite or not isinstance(span, PointSpan):
         return 0.0
-    rows, gram = seen.rows, seen.rows.gram
-    omega, features = rows.shares, seen.features(span.moments.whitening)
+    rows, gram = on_rows.rows, on_rows.rows.gram
+    omega, features = rows.unit_weights, on_rows.features(span.moments.whitening)
     inside = to_numpy(like(omega, features) @ features)
     whole, part = float(omega @ gram_times(gram, omega)), float(inside @ inside)
     if not rows.is_all:
@@ -329,7 +329,7 @@ def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
 
 
 def _ratio(
-    seen: SeenPoints,
+    on_rows: PointsOnRows,
     features: Array,
     found: RowComponents,
     n_samples: int,
@@ -337,7 +337,7 @@ def _ratio(
     fitted: float = 0.0,
     seeds: np.ndarray | None = None,
 ) -> CapturedRatio:
-    rows, values = seen.rows, found.variances
+    rows, values = on_rows.rows, found.variances
     rows.check_apart(rows.exact.captured)
     # The kernel is positive semi-definite on these rows, but perhaps not on rows and points together.
     if rows.is_all and rows.kernel.definite is False:
@@ -352,7 +352,7 @@ def _ratio(
     doubt = float(np.hypot(EXTRAPOLATION_ERROR * step, fitted * to_all))
     owed = 0.0 if seeds is None else squares.owed_to(seeds)
     kind = "sample, extrapolated" if fitted < 1 else "sample"
-    estimate = Estimate(seen, squares, whole + step - owed, step, doubt, kind, n_real(values))
+    estimate = Estimate(on_rows, squares, whole + step - owed, step, doubt, kind, n_real(values))
     return estimate.reported(estimate.value, squares.error(squares.missed))
 
 
@@ -360,17 +360,17 @@ def _ratio(
 class Estimate:
     """A captured ratio that was measured on some of the rows and extrapolated to all."""
 
-    seen: SeenPoints
+    on_rows: PointsOnRows
     squares: _Squares
     value: float
     step: float  # the change of the ratio by the extrapolation to all rows
     doubt: float  # standard error of that extrapolation
     kind: str
-    n_directions: int
+    n_real: int
 
     def reported(self, value: float, error: float) -> CapturedRatio:
         """The captured ratio to report, given the estimate and its standard error from sampling."""
-        rows, value = self.seen.rows, min(value, 1.0)
+        rows, value = self.on_rows.rows, min(value, 1.0)
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
         unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(rows)))
@@ -378,11 +378,11 @@ class Estimate:
         # The step to all rows is then 1/(2^1/2 - 1) = 2.41 times as long, so the upper end is raised by one more step.
         high = value + unknown + max(self.step, 0.0) + disagreement(rows) * (1 - value)
         low, high = (min(max(end, 0.0), 1.0) for end in (value - unknown, high))
-        return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_directions, self)
+        return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_real, self)
 
     def corrected(self, span: PointSpan, expansion: KernelExpansion, captured: float) -> CapturedRatio:
         """The captured ratio to report after the correction by the pass over all rows."""
-        rows, omega = self.seen.rows, self.seen.rows.shares
+        rows, omega = self.on_rows.rows, self.on_rows.rows.unit_weights
         if rows.size < LEAST_FOR_CORRECTION or not self.value > 0:
             return self.reported(self.value, self.squares.error(self.squares.missed))
         within, everywhere = float(np.trace(span.covariance)), span.mean_square if span.center else 0.0
@@ -399,9 +399,9 @@ class Estimate:
 
     def _parts(self, span: PointSpan, expansion: KernelExpansion) -> list[np.ndarray]:
         """For each row, the squared lengths of its scores, of the rest within the span, and of the part outside it."""
-        seen, rows = self.seen, self.seen.rows
-        scores = to_numpy(seen.features(expansion.coef)) - to_numpy(expansion.offset)
-        features = to_numpy(seen.features(span.whitening))
+        on_rows, rows = self.on_rows, self.on_rows.rows
+        scores = to_numpy(on_rows.features(expansion.coef)) - to_numpy(expansion.offset)
+        features = to_numpy(on_rows.features(span.whitening))
         outside = rows.lengths - (features**2).sum(axis=1)
         if span.center:
             features = features - span.mean
@@ -422,18 +422,18 @@ class _Squares:
     @property
     def missed(self) -> np.ndarray:
         """(n,) how much more of the squared exact scores the model misses in each row than on average."""
-        return self.rows.exact_squares - self.model / self.ratio(self.rows.shares)
+        return self.rows.exact_squares - self.model / self.ratio(self.rows.unit_weights)
 
     def error(self, missed: np.ndarray) -> float:
         """The standard error of the ratio, given what the model misses in each row."""
-        omega, exact, ratio = self.rows.shares, self.rows.exact_squares, self.ratio(self.rows.shares)
+        omega, exact, ratio = self.rows.unit_weights, self.rows.exact_squares, self.ratio(self.rows.unit_weights)
         return ratio * float(np.sqrt(np.sum(omega**2 * (1 - self.rows.chances) * missed**2))) / float(omega @ exact)
 
     def owed_to(self, seeds: np.ndarray) -> float:
         """How much the ratio is too high because the seeds are overrepresented among the evaluation rows."""
-        less = self.rows.shares.copy()
+        less = self.rows.unit_weights.copy()
         less[seeds] *= self.rows.chances[seeds]
-        return self.ratio(self.rows.shares) - self.ratio(less)
+        return self.ratio(self.rows.unit_weights) - self.ratio(less)
 
 
 def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> float:
@@ -441,8 +441,8 @@ def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> flo
     ratios = []
     for half, exact in zip(rows.halves, rows.exact_halves, strict=True):
         rows.check_apart(exact.captured)
-        shares = shares_of(half.weights, len(half.places))
-        found = components_of(rows.part_of(features, half), shares, rows, whole.vectors)
+        omega = unit_weights(half.weights, len(half.places))
+        found = components_of(rows.part_of(features, half), omega, rows, whole.vectors)
         ratios.append(float(found.variances.sum()) / exact.captured)
     return float(np.mean(ratios))
 

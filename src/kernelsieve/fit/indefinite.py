@@ -36,7 +36,7 @@ def best_cut(rows: RowSet, chosen: Points) -> tuple[float, np.ndarray]:
 
 def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[np.ndarray]:
     """Variances of these rows along the best components on the points, for each cut."""
-    gram, given, omega = to_numpy(chosen.gram), as_float64(rows.given), rows.shares
+    gram, given, omega = to_numpy(chosen.gram), as_float64(rows.given), rows.unit_weights
     cross_gram = to_numpy(chosen.kernel(given, points_like(chosen.points, given)))
     if rows.center:
         cross_gram = cross_gram - omega @ cross_gram
@@ -51,7 +51,7 @@ def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[
 
 def positive_variance(rows: RowSet) -> float:
     """The sum of all positive eigenvalues of exact kernel PCA of these rows."""
-    gram, omega = to_numpy(as_float64(rows.gram)), rows.shares
+    gram, omega = to_numpy(as_float64(rows.gram)), rows.unit_weights
     if rows.center:
         means = omega @ gram
         gram = gram - means - means[:, None] + float(omega @ means)

@@ -134,9 +134,9 @@ class SearchPlan:
     max_auto_support: int = 1000
     # If `max_auto_support` points are not enough and there are at most `max_auto_exact` rows, all rows are taken.
     max_auto_exact: int = 2000
-    # The share that points miss is (1 + seen_rows/n)^few_carriers times as large on new rows as on the n effective rows
-    # that they were chosen for.  This is an empirical rule, from 645 fits.
-    seen_rows: float = 100.0
+    # The share that points miss is (1 + many_carriers/n)^few_carriers times as large on new rows as on the n effective
+    # rows that they were chosen for.  This is an empirical rule, from 645 fits.
+    many_carriers: float = 100.0
     few_carriers: float = 1.5
     # The missing share falls like m^-exponent for m points.  Beyond the sizes tried, `growing_exponent` is added.
     first_exponent: float = 1.5  # assumed before two sizes are known

@@ -21,7 +21,7 @@ from ..rows.sampling import ShortSide
 from ..spectrum.cuda_graphs import side_by_side_on
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
-from .captured_ratio import CapturedRatio, SeenPoints, ratio_of_points
+from .captured_ratio import CapturedRatio, PointsOnRows, ratio_of_points
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
@@ -94,15 +94,15 @@ class Problem:
             n_threads=sample.n_threads,
         )
 
-    def seen(self, chosen: Points) -> SeenPoints:
+    def on_evaluation(self, chosen: Points) -> PointsOnRows:
         """Chosen points with their kernel values at the evaluation rows."""
-        return SeenPoints(chosen.kernel, chosen.points, self.sample.measured_on)
+        return PointsOnRows(chosen.kernel, chosen.points, self.sample.measured_on)
 
-    def ratio(self, seen: SeenPoints, chosen: Points) -> CapturedRatio:
+    def ratio(self, on_rows: PointsOnRows, chosen: Points) -> CapturedRatio:
         """The captured ratio of the best components on chosen points."""
-        return ratio_of_points(seen, self.sample, chosen, self.rows.n_samples)
+        return ratio_of_points(on_rows, self.sample, chosen, self.rows.n_samples)
 
-    def ratio_and_span(self, seen: SeenPoints, chosen: Points) -> tuple[CapturedRatio, Span | None]:
+    def ratio_and_span(self, on_rows: PointsOnRows, chosen: Points) -> tuple[CapturedRatio, Span | None]:
         """The captured ratio of chosen points and, if it can be computed at the same time, their span.
 
         The ratio keeps one thread busy, or a device waiting; the pass over all rows for the span keeps many threads or
@@ -110,7 +110,7 @@ class Problem:
         the method may need a span with other signs.
         """
         n_threads, X = self.sample.n_threads, self.sample.rows.X
-        ratio, span = partial(self.ratio, seen, chosen), partial(self.span, chosen)
+        ratio, span = partial(self.ratio, on_rows, chosen), partial(self.span, chosen)
         if self.rows.in_memory and self.kernel.definite and not chosen.exhaustive:
             if is_torch(X) and X.device.type == "cuda":
                 chosen.spectrum.rank(self.rank_tolerance)  # both use the spectrum, so it is computed before
@@ -176,19 +176,19 @@ def span_of(
     )
 
 
-def nothing_to_explain(seen: RowSet) -> str:
+def nothing_to_explain(rows: RowSet) -> str:
     """The reason why rows have no variance under a kernel, as an error message.
 
     Either all rows are equal to the kernel, or they are so far from the origin that rounding hides their differences.
     """
-    kernel = seen.kernel
-    if kernel.definite is not True and not kernel.precomputed and float(np.max(np.diagonal(to_numpy(seen.gram)))) < 0:
+    kernel = rows.kernel
+    if kernel.definite is not True and not kernel.precomputed and float(np.max(np.diagonal(to_numpy(rows.gram)))) < 0:
         return NEGATIVE
     if kernel.stationary or not kernel.isotropic:  # only kernels of products lose small differences between long rows
         return NOTHING_TO_EXPLAIN
-    rows = to_numpy(dense(seen.given))
-    away = float(np.abs(rows - rows.mean(axis=0)).max())
-    drowned = bool(np.any(rows != rows[:1])) and away < FAR_OUT * float(np.abs(rows).max())
+    values = to_numpy(dense(rows.given))
+    away = float(np.abs(values - values.mean(axis=0)).max())
+    drowned = bool(np.any(values != values[:1])) and away < FAR_OUT * float(np.abs(values).max())
     return LOST_IN_LENGTH if drowned else NOTHING_TO_EXPLAIN
 
 
@@ -233,7 +233,7 @@ class GammaAdvice:
 
 
 def warn_about_kernel(
-    explained: float, exact: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
+    explained: float, exact: float, spread: float, own_and_other: tuple[float, float], advice: GammaAdvice | None
 ) -> None:
     """Warn of a kernel that is nearly the identity (no two rows alike) or nearly constant (all rows alike).
 
@@ -242,10 +242,10 @@ def warn_about_kernel(
     explained : share of the total variance that the components capture
     exact : share that exact kernel PCA captures, approximately
     spread : total variance divided by the mean of k(x, x)
-    seen_and_unseen : variance that components found on some rows capture on these rows, and on others
+    own_and_other : variance that components found on some rows capture on these rows, and on others
     advice : advice about gamma; None for kernels without a width
     """
-    seen, unseen = seen_and_unseen
+    own, other = own_and_other
     narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
     message: str | None = None
     category: type[KernelWarning] = PoorComponentsWarning
@@ -262,9 +262,9 @@ def warn_about_kernel(
             f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
             f"{wider} More components help too."
         )
-    elif seen > FAR_ABOVE * unseen:
+    elif own > FAR_ABOVE * other:
         message = (
-            f"the components capture {seen / max(unseen, TINY):.1f} times as much variance on the rows they were "
+            f"the components capture {own / max(other, TINY):.1f} times as much variance on the rows they were "
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
     warn(message, category)

@@ -41,7 +41,7 @@ from ..arrays import (
     to_numpy,
 )
 from ..kernels import CrossGram, Kernel
-from ..rows.sampling import shares_of
+from ..rows.sampling import unit_weights
 from ..spectrum.top import ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
 from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
@@ -98,7 +98,7 @@ def carried_variance(
 
 def tails(carried: np.ndarray, weights: np.ndarray | None) -> float:
     """n sum (w b)^2 / (sum w b)^2: 1 if all rows carry the same variance, 2 if it is distributed exponentially."""
-    mass = shares_of(weights, len(carried)) * carried  # a row of large weight is heavy, like one that is far out
+    mass = unit_weights(weights, len(carried)) * carried  # a row of large weight is heavy, like one that is far out
     total = float(mass.sum())
     return len(mass) * float(np.sum((mass / total) ** 2)) if total > 0 else 0.0
 
@@ -171,9 +171,9 @@ class RowSet:
         return int(self.values.shape[0])
 
     @property
-    def shares(self) -> np.ndarray:
+    def unit_weights(self) -> np.ndarray:
         """(n,) weights with sum one."""
-        return shares_of(self.weights, self.size)
+        return unit_weights(self.weights, self.size)
 
     @property
     def chances(self) -> np.ndarray:
@@ -309,7 +309,7 @@ class RowSet:
         exact, targets = self.exact, to_numpy(self.targets).astype(np.float64)
         real = exact.variances > 1e-12 * exact.variances[0]
         if self.center:
-            targets = targets - self.shares @ targets
+            targets = targets - self.unit_weights @ targets
         return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
     @property
@@ -319,7 +319,7 @@ class RowSet:
         If row i, of centred length |phi_i| and weight omega_i, were left out of the fit, its score on component k would
         be about z_ik (1 - omega_i |phi_i|^2 / lambda_k).
         """
-        omega, exact = self.shares, self.exact
+        omega, exact = self.unit_weights, self.exact
         lengths = to_numpy(namespace(self.gram).linalg.diagonal(self.gram)).astype(np.float64)
         squares = to_numpy(self.targets).astype(np.float64)
         if self.center:

@@ -109,7 +109,7 @@ class Sample:
         return slice(round(self.n_evaluation * others / max(self.n_population - self.n_evaluation, 1)), self.size)
 
     @property
-    def shares(self) -> np.ndarray | None:
+    def unit_weights(self) -> np.ndarray | None:
         """(n,) weights scaled to sum one; None if all are equal."""
         weights = self.rows.weights
         return None if weights is None else weights / weights.sum()
@@ -239,18 +239,18 @@ class Sample:
 
     @cached_property
     def _pool(self) -> Array:
-        return self._seen(slice(0, self._n_pool))
+        return self._read(slice(0, self._n_pool))
 
     @cached_property
     def all_values(self) -> Array:
         """All rows, relative to the origin."""
-        return self._pool if self._n_pool == self.size else self._seen(slice(0, self.size))
+        return self._pool if self._n_pool == self.size else self._read(slice(0, self.size))
 
     def values(self, rows: slice) -> Array:
         """Rows of a slice, relative to the origin, for callers that need only a few at a time."""
-        return self._pool[rows, :] if rows.stop <= self._n_pool else self._seen(rows)
+        return self._pool[rows, :] if rows.stop <= self._n_pool else self._read(rows)
 
-    def _seen(self, rows: slice) -> Array:
+    def _read(self, rows: slice) -> Array:
         X, origin, indices = self.rows.X, self.origin, self.rows.indices[rows]
         if self.dtype != np.float32:
             values = self.rows.values if len(indices) == self.size else take_rows(X, indices)
@@ -265,14 +265,14 @@ class Sample:
         return light
 
     @property
-    def settled(self) -> Sample:
+    def precise_enough(self) -> Sample:
         """This sample, in float64 if the kernel needs it: float32 cannot tell rows apart if all kernel values are
         nearly 1."""
-        seen = self.evaluation
-        if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
+        rows = self.evaluation
+        if self.kernel.precomputed or not is_numpy(rows.values) or itemsize(rows.values) == 8:
             return self
-        length = float(np.abs(np.diagonal(seen.gram)).mean(dtype=np.float64))
-        return self.in_float64 if seen.exact.captured < FLOAT32_SEES * length else self
+        length = float(np.abs(np.diagonal(rows.gram)).mean(dtype=np.float64))
+        return self.in_float64 if rows.exact.captured < FLOAT32_SEES * length else self
 
     @property
     def in_float64(self) -> Sample:

@@ -173,7 +173,7 @@ class Class:
         """Parameters and state."""
         params = {name: _plain(value) for name, value in sorted(model.get_params(deep=False).items())}
         if self.cls is compose.ColumnTransformer:
-            params["transformers"] = _settled_columns(model)
+            params["transformers"] = _columns_as_fitted(model)
         if self.cls is pipelines.Pipeline and not isinstance(params.get("memory"), str):
             params["memory"] = None  # a cache of fits is not part of the model
         if self.taken is not None:
@@ -199,7 +199,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, np.random.RandomState | np.random.Generator) else value
 
 
-def _settled_columns(model: Any) -> list[Any]:
+def _columns_as_fitted(model: Any) -> list[Any]:
     """The transformers as given, with the columns that functions chose in place of the functions."""
     fitted = {name: columns for name, _, columns in model.transformers_}
     return [

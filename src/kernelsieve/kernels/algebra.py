@@ -22,7 +22,7 @@ import numpy as np
 from ..arrays import Array, like, namespace
 from .base import CrossGram, Kernel, as_real
 from .blocks import constant_diagonal
-from .width import Seen
+from .width import KernelRows
 
 Slopes = tuple[Array, Array | None]
 
@@ -74,8 +74,8 @@ class Composite(Kernel):
     def names_columns(self) -> bool:
         return any(part.names_columns for part in self.parts)
 
-    def settled(self, seen: Seen) -> Kernel:
-        return self._with(lambda part: part.settled(seen))
+    def settled(self, on: KernelRows) -> Kernel:
+        return self._with(lambda part: part.settled(on))
 
     def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
         return self._with(lambda part: part.numbered(names, n_columns))

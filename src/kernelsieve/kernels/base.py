@@ -21,7 +21,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, namespace, take_rows
 from .blocks import LARGEST_PARAMETER, check_size, constant_diagonal
-from .width import Seen
+from .width import KernelRows
 
 CrossGram = Callable[[Array], Array]
 
@@ -85,7 +85,7 @@ class Kernel(ABC):
 
     # Writing and combining kernels.
 
-    def settled(self, seen: Seen) -> Kernel:
+    def settled(self, on: KernelRows) -> Kernel:
         """This kernel with numbers in place of the rules for its widths and the names of its columns."""
         return self
 
@@ -204,7 +204,7 @@ class Kernel(ABC):
         """k(x, x) for every row."""
 
     def __call__(self, rows: Array, points: Array | None = None) -> Array:
-        kernel = self if self.is_settled else self.settled(Seen(rows))
+        kernel = self if self.is_settled else self.settled(KernelRows(rows))
         return kernel.bind(rows if points is None else points)(rows)
 
     def diagonal_of(self, X: Array) -> Array:
@@ -397,18 +397,18 @@ class Wide(Kernel):
         """The distances of all pairs, of which the width is the median by default; None if they are Euclidean."""
         return None
 
-    def settled(self, seen: Seen) -> Kernel:
+    def settled(self, on: KernelRows) -> Kernel:
         if self.width == PER_COLUMN:
-            factors = seen.column_factors()
-            return self._with_gamma(seen.stretched(factors).gamma("median", self)).stretched(factors)
+            factors = on.column_factors()
+            return self._with_gamma(on.stretched(factors).gamma("median", self)).stretched(factors)
         if isinstance(self.width, tuple):
-            if len(self.width) != seen.n_columns:
-                raise ValueError(f"width has {len(self.width)} numbers for {seen.n_columns} columns: {self!r}")
+            if len(self.width) != on.n_columns:
+                raise ValueError(f"width has {len(self.width)} numbers for {on.n_columns} columns: {self!r}")
             return self._with_gamma(self.gamma_of(1.0)).stretched(tuple(1.0 / width for width in self.width))
         if isinstance(self.width, Real):
-            return self._with_gamma(seen.gamma(self.gamma_of(float(self.width)), self))
+            return self._with_gamma(on.gamma(self.gamma_of(float(self.width)), self))
         rule = self.width if self.gamma is None else self.gamma
-        return self._with_gamma(seen.gamma("median" if rule is None else rule, self))
+        return self._with_gamma(on.gamma("median" if rule is None else rule, self))
 
     @property
     def is_settled(self) -> bool:

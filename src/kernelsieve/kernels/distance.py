@@ -28,7 +28,7 @@ from .blocks import dense, manhattan
 from .columnwise import check_nonnegative
 from .objects import ObjectKernel, checked_values, objects_of, shown
 from .strings import Edits
-from .width import Seen
+from .width import KernelRows
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
 MEDOID_OF = 8  # x0 of objects is the one of this many whose distances from the others have the smallest sum
@@ -67,11 +67,11 @@ class FromDistance(Kernel):
     def is_settled(self) -> bool:
         return self.origin is not None
 
-    def settled(self, seen: Seen) -> Kernel:
+    def settled(self, on: KernelRows) -> Kernel:
         """Choose x0: the row nearest to the median of the columns, so that it lies in the middle of the rows."""
-        rows = to_numpy(dense(seen.rows)).astype(np.float64)
+        rows = to_numpy(dense(on.rows)).astype(np.float64)
         if callable(self.distance):
-            _check_distance(self.distance, dense(seen.rows)[:4, :])
+            _check_distance(self.distance, dense(on.rows)[:4, :])
         row = rows[int(np.argmin(np.abs(rows - np.median(rows, axis=0)).sum(axis=1)))]
         return FromDistance(self.distance, self.power, tuple(row.tolist()))
 
@@ -196,8 +196,8 @@ class FromDistanceOfObjects(ObjectKernel):
     def is_settled(self) -> bool:
         return self.origin is not None
 
-    def settled(self, seen: Seen) -> Kernel:
-        few = objects_of(seen.rows[:MEDOID_OF])
+    def settled(self, on: KernelRows) -> Kernel:
+        few = objects_of(on.rows[:MEDOID_OF])
         prepared = self.distance.prepared(few)
         block = self._distances(prepared, prepared, few, few)
         _check_distances(block, few)

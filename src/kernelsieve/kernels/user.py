@@ -16,7 +16,7 @@ from .blocks import dense
 from .objects import ObjectKernel, shown
 from .products import Linear
 from .views import View
-from .width import Seen
+from .width import KernelRows
 
 # For k(x, x), a vectorised function is called with blocks of this many rows, and only the diagonals are kept.  Larger
 # blocks take fewer calls, but more values for each row.
@@ -392,12 +392,12 @@ class Landmarks(View):
     def __repr__(self) -> str:
         return f"landmarks(<k(S, S) of {len(self.gram)}>)"
 
-    def settled(self, seen: Seen) -> Kernel:
-        if scipy.sparse.issparse(seen.rows):
+    def settled(self, on: KernelRows) -> Kernel:
+        if scipy.sparse.issparse(on.rows):
             raise ValueError("landmarks() needs dense rows: give k(x, S) as an array")
-        if seen.n_columns != len(self.gram):
+        if on.n_columns != len(self.gram):
             raise ValueError(
-                f"rows have {seen.n_columns} values, and k(S, S) of landmarks() is of {len(self.gram)} landmarks: rows "
+                f"rows have {on.n_columns} values, and k(S, S) of landmarks() is of {len(self.gram)} landmarks: rows "
                 "are k(x, S), one value for each"
             )
         return self

@@ -15,7 +15,7 @@ from ..errors import OutsideDomain
 from .algebra import Composite, Slopes
 from .base import CrossGram, Kernel
 from .blocks import columns_of
-from .width import Seen, column_numbers
+from .width import KernelRows, column_numbers
 
 
 class View(Composite):
@@ -35,18 +35,18 @@ class View(Composite):
         return False  # a view holds arrays on the host, and copying them makes a device wait
 
     def bind(self, points: Array) -> CrossGram:
-        seen = self.see(points)
-        bound = self.kernel.bind(seen)
+        inner = self.see(points)
+        bound = self.kernel.bind(inner)
 
         def cross_gram(rows: Array) -> Array:
             try:
-                return bound(seen if rows is points else self.see(rows))
+                return bound(inner if rows is points else self.see(rows))
             except OutsideDomain as error:
-                raise error.among(self.seen_columns(rows.shape[1])) from None
+                raise error.among(self.original_columns(rows.shape[1])) from None
 
         return cross_gram
 
-    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+    def original_columns(self, n_columns: int) -> tuple[int, ...]:
         """For each column of the transformed rows, the number of the same column of the rows."""
         return tuple(range(n_columns))
 
@@ -54,8 +54,8 @@ class View(Composite):
         return self.kernel.diagonal(self.see(rows))
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
-        seen = self.see(points)
-        slopes, kinks = self.kernel.slopes(seen if rows is points else self.see(rows), seen, cross_gram, weights)
+        inner = self.see(points)
+        slopes, kinks = self.kernel.slopes(inner if rows is points else self.see(rows), inner, cross_gram, weights)
         return self.back(slopes, points), None if kinks is None else self.back(kinks, points)
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
@@ -110,11 +110,11 @@ class OnColumns(View):
         inner = None if names is None else [names[column] for column in columns]
         return OnColumns(self.kernel.numbered(inner, len(columns)), columns)
 
-    def settled(self, seen: Seen) -> Kernel:
-        found = self.numbered(seen.names, seen.n_columns)
+    def settled(self, on: KernelRows) -> Kernel:
+        found = self.numbered(on.names, on.n_columns)
         assert isinstance(found, OnColumns)
         try:
-            return OnColumns(found.kernel.settled(seen.on(found.columns)), found.columns)
+            return OnColumns(found.kernel.settled(on.of_columns(found.columns)), found.columns)
         except OutsideDomain as error:
             raise error.among(found.columns) from None
 
@@ -124,7 +124,7 @@ class OnColumns(View):
     def see(self, rows: Array) -> Array:
         return columns_of(rows, self.columns)
 
-    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+    def original_columns(self, n_columns: int) -> tuple[int, ...]:
         return tuple(self.columns)
 
     def back(self, slopes: Array, like_points: Array) -> Array:
@@ -133,9 +133,9 @@ class OnColumns(View):
         return slopes @ like(places, slopes)
 
     def within(self, points: Array) -> Array:
-        seen = self.see(points)
-        moved = self.kernel.within(seen)
-        return points if moved is seen else points + self.back(moved - seen, points)
+        inner = self.see(points)
+        moved = self.kernel.within(inner)
+        return points if moved is inner else points + self.back(moved - inner, points)
 
     def still_columns(self, n_columns: int) -> tuple[int, ...]:
         return tuple(self.columns[place] for place in self.kernel.still_columns(len(self.columns)))
@@ -195,10 +195,10 @@ class Stretched(View):
         return slopes * self._factors(slopes)
 
     def within(self, points: Array) -> Array:
-        seen = self.see(points)
-        moved = self.kernel.within(seen)
+        inner = self.see(points)
+        moved = self.kernel.within(inner)
         return (
-            points if moved is seen else namespace(points).where(moved == seen, points, moved / self._factors(points))
+            points if moved is inner else namespace(points).where(moved == inner, points, moved / self._factors(points))
         )
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:

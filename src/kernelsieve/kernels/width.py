@@ -49,7 +49,7 @@ MEDIAN_ROWS = 800  # with one half against the other these are 160,000 pairs, wh
 
 
 @dataclass(frozen=True)
-class Seen:
+class KernelRows:
     """The rows that a kernel is settled on, already sampled, with their weights and the names of their columns."""
 
     rows: Array
@@ -65,12 +65,12 @@ class Seen:
         """The value of gamma that `rule` gives on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
-    def on(self, columns: tuple[int, ...]) -> Seen:
+    def of_columns(self, columns: tuple[int, ...]) -> KernelRows:
         """These rows with only these columns."""
         names = None if self.names is None else tuple(self.names[column] for column in columns)
         return replace(self, rows=columns_of(self.rows, columns), names=names)
 
-    def stretched(self, factors: tuple[float, ...]) -> Seen:
+    def stretched(self, factors: tuple[float, ...]) -> KernelRows:
         """The rows with their columns multiplied by these factors."""
         if scipy.sparse.issparse(self.rows):
             return replace(self, rows=(self.rows @ scipy.sparse.diags_array(np.asarray(factors))).tocsr())

@@ -151,9 +151,9 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
             rows, request = X.astype(np.float64, copy=False) / unit, SparseRequest.of(self).over(unit)
             form = self._residual_form().over(unit, self.alpha_scale)
             fit = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
-            found, weights, location, settled = fit
+            found, weights, location, weights_converged = fit
             warn_about(found, request)
-            found = replace(found.times(unit, request.l2), converged=found.converged and settled)
+            found = replace(found.times(unit, request.l2), converged=found.converged and weights_converged)
             self._store(found, unit * location, weights.sum())
             self.location_, self.weights_ = self.mean_, weights
             self._find_outliers(X.astype(np.float64, copy=False))

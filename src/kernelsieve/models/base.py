@@ -23,7 +23,7 @@ from ..errors import TooManyComponents, warn
 from ..fit.agreement import agreement_on_all
 from ..fit.captured_ratio import (
     CapturedRatio,
-    SeenPoints,
+    PointsOnRows,
     components_for,
     mean_outside,
     n_real,
@@ -62,7 +62,7 @@ from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_
 from ..kernels.base import check_coef0
 from ..kernels.blocks import dense
 from ..kernels.registry import warn_about_noise
-from ..kernels.width import Seen, column_numbers, multiple_of_median, resolve_gamma
+from ..kernels.width import KernelRows, column_numbers, multiple_of_median, resolve_gamma
 from ..numerics import DEPENDENT
 from ..rows.checks import check_spread, finite, naming_gaps
 from ..rows.dispatch import RowRules, rows_of, settle_columns, watched
@@ -273,8 +273,8 @@ class KernelTransformer(
             plan = plan.with_frozen(columns, n_columns)
         sample = self._sample(sampled, kernel, request.n_components, rows.n_samples, plan)
         coordinates = None if request.n_moved is None else coordinates_beside_exact(sample, request.n_moved)
-        settled = sample.settled
-        return Problem(rows, settled, gamma, rng, short, coordinates if settled is sample else None)
+        precise = sample.precise_enough
+        return Problem(rows, precise, gamma, rng, short, coordinates if precise is sample else None)
 
     def _sample(
         self, rows: SampledRows, kernel: Kernel, n_components: float | None, n_population: int, plan: SearchPlan
@@ -334,7 +334,7 @@ class KernelTransformer(
         given, n_threads = kernel_object(self.kernel), effective_n_threads(self.n_jobs)
         if given is not None:
             names = getattr(self, "feature_names_in_", None)
-            kernel = given.settled(Seen(few, weights, n_threads, None if names is None else tuple(names)))
+            kernel = given.settled(KernelRows(few, weights, n_threads, None if names is None else tuple(names)))
             return kernel, getattr(kernel, "gamma", 1.0)
         kind = kernel_of(self.kernel)
         if self.gamma == "auto":
@@ -395,8 +395,8 @@ class KernelTransformer(
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
         sample = choice.problem.sample
-        seen = choice.seen or SeenPoints(span.kernel, span.points, sample.measured_on)
-        outside = mean_outside(seen, span, indefinite=bool(sample.indefiniteness))
+        on_rows = choice.on_evaluation or PointsOnRows(span.kernel, span.points, sample.measured_on)
+        outside = mean_outside(on_rows, span, indefinite=bool(sample.indefiniteness))
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
         self.mean_outside_ = outside + span.mean_beyond(expansion)
         self.eigenvalues_ = found.eigenvalues
@@ -431,7 +431,9 @@ class KernelTransformer(
             ratio = ratio_of_model(sample, found.expansion, self.n_samples_seen_)
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
         problem, chosen = choice.problem, choice.selection
-        measured = choice.ratio or ratio_of_points(problem.seen(chosen), sample, chosen, problem.rows.n_samples)
+        measured = choice.ratio or ratio_of_points(
+            problem.on_evaluation(chosen), sample, chosen, problem.rows.n_samples
+        )
         return measured.corrected(span, found.expansion, float(self.explained_variance_.sum()))
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:

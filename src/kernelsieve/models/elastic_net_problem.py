@@ -158,7 +158,7 @@ class ElasticNet:
             passes = alternate if self.mode == "sequential" else alternate_simultaneously
             found = passes(problem, start.directions, alphas)
         problems = [] if found.exact else [self._inexact]
-        if not found.settled:
+        if not found.passes_converged:
             problems.append(f"the components were still moving after max_iter={self.max_iter} passes")
         gap = np.broadcast_to(found.gap, alphas.shape).copy()
         return Solution(found.coef, alphas, found.objective, gap, found.n_iter, problems)

@@ -25,7 +25,7 @@ from ..fit.parameters import checked_scores
 from ..kernels.objects import objects_of
 from ..rows.dispatch import RowRules, in_blocks, mapped, new_rows, ordered_rows, weights_of
 from ..rows.rows import ArrayRows, Rows
-from ..rows.sampling import shares_of
+from ..rows.sampling import unit_weights
 from ..threads import effective_n_threads
 
 
@@ -388,8 +388,8 @@ class MeasuresAgreement:
     def _has_variances_on(self: Any, sampled: Any) -> bool:
         """Whether the model's components have the same variances on these rows as on its training rows."""
         scores = to_numpy(self.expansion_.transform(as_float64(sampled.values), self._n_threads()))
-        shares = shares_of(sampled.weights, len(scores))
-        variances = shares @ (scores - (shares @ scores if self.center else 0.0)) ** 2
+        omega = unit_weights(sampled.weights, len(scores))
+        variances = omega @ (scores - (omega @ scores if self.center else 0.0)) ** 2
         away = np.abs(variances - self.explained_variance_)
         return bool(np.all(away <= SAME_VARIANCE * np.max(self.explained_variance_)))
 

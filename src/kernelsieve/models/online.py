@@ -349,7 +349,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return Choice(driver.selection(), problem)
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        driver, history = self._driver(self._kernel, self._online), dict(choice.selection.history)
+        driver, history = self._driver(self._kernel, self._online), choice.history
         # Under an indefinite kernel, K_DD has no Cholesky factor, so the rule has no coordinates L^-1 k(D, x).
         if choice.problem.sample.indefiniteness or not isinstance(driver.rule, Rule):
             best = Found.best(choice, span, self.n_components, {"selection_report_": history})

@@ -104,15 +104,15 @@ def elastic_net_path(
     instance_of("estimator", estimator, (ElasticNetKernelPCA, RobustSparseKernelPCA))
     model = clone(estimator)
     model._validate_params()
-    net, shares = model._net(), _shares(alpha, n_alphas)
+    net, relative = model._net(), _relative(alpha, n_alphas)
     with one_blas_thread():
         choice, span = model._path_span(X, sample_weight)
         start = net.start(span, model._penalty(choice, span))
-        coefs, gaps = _solutions(start, shares, net.joint, net.tol)
+        coefs, gaps = _solutions(start, relative, net.joint, net.tol)
         points = [_point(span, start, coef) for coef in coefs]
     assert span.indices is not None
     return ElasticNetPath(
-        shares,
+        relative,
         net.largest_alphas(start),
         np.array([np.count_nonzero(coef, axis=0) for coef in coefs]),
         np.array([len(point.active) for point in points]),
@@ -124,23 +124,23 @@ def elastic_net_path(
     )
 
 
-def _shares(given: Sequence[float] | None, n_alphas: int) -> np.ndarray:
+def _relative(given: Sequence[float] | None, n_alphas: int) -> np.ndarray:
     if given is None:
         return np.geomspace(1.0, SMALLEST_ALPHA, whole_number("n_alphas", n_alphas, 1, MOST_POINTS))
-    shares = np.sort(some_numbers("alpha", given, "values between 0 and 1, shares of alpha_max"))[::-1]
-    if not np.all((shares > 0) & (shares <= 1)):
+    relative = np.sort(some_numbers("alpha", given, "values between 0 and 1, shares of alpha_max"))[::-1]
+    if not np.all((relative > 0) & (relative <= 1)):
         raise ValueError("alpha must hold values between 0 and 1, shares of alpha_max")
-    return shares
+    return relative
 
 
-def _solutions(start: Start, shares: np.ndarray, joint: bool, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
+def _solutions(start: Start, relative: np.ndarray, joint: bool, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
     """Coefficients (r, M) and relative gaps (M,) for every alpha."""
     if joint:
-        results = list(descend(start.joint_quadratic, shares * start.joint_alpha_max, weights=start.penalty, tol=tol))
+        results = list(descend(start.joint_quadratic, relative * start.joint_alpha_max, weights=start.penalty, tol=tol))
         gaps = np.array([[found.gap / found.objective] * start.directions.shape[1] for found in results])
         return [found.coef for found in results], gaps
     columns = [
-        list(descend(quadratic, shares * largest, weights=start.penalty, tol=tol))
+        list(descend(quadratic, relative * largest, weights=start.penalty, tol=tol))
         for quadratic, largest in zip(start.quadratics, start.alpha_max, strict=True)
     ]
     gaps = np.array([[found.gap / found.objective for found in column] for column in columns]).T

@@ -32,7 +32,7 @@ from ..fit.span import Components, PointSpan, Span, quadratic_forms
 from ..numerics import FEW_ROUNDINGS
 from ..rows.checks import finite
 from ..rows.rows import ArrayRows, Rows
-from ..rules.base import Choice, KernelGram, Selection
+from ..rules.base import Choice, KernelGram
 from ..rules.distances import dissimilar_nodes
 from ..rules.registry import IMPROVED_RIDGE, gain
 from ..search.chooser import dictionary
@@ -56,9 +56,7 @@ def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **o
         )
     check_values(problem)
     problem = problem.for_points(n_nodes, n_samples)
-    selection: Selection = gain(problem.sample, n_nodes, problem.rng, **options)
-    selection.history["rule"] = rule
-    return Choice(selection, problem)
+    return Choice(gain(problem.sample, n_nodes, problem.rng, **options), problem).noting(rule=rule)
 
 
 def check_nodes(span: PointSpan, n_components: int) -> None:
@@ -88,7 +86,7 @@ def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalue
         why = f"on these rows and {span.n_support} nodes the kernel has {n_real} directions of variance"
         raise too_many(choice, len(eigenvalues), f"{why} that are not rounding")
     coef = coef * component_signs(coef)
-    variances, history = span.variances(coef), dict(choice.selection.history)
+    variances, history = span.variances(coef), choice.history
     nodes = {"nodes_": history.pop("nodes")} if "nodes" in history else {}
     return Found(
         span.expansion(Components(coef, variances), orthogonal=False),

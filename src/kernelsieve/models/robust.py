@@ -144,12 +144,13 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
             found = two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng)
             return plain.reweighted(found.values), found.values
         features = Features(selection.kernel, selection.points, problem.rank_tolerance)
-        seen = features(problem.sample.rows.values)
-        found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
-        plane = fit_plane(seen, found.values, self.n_components)
+        sampled = features(problem.sample.rows.values)
+        found = two_stage_weights(sampled, self.n_components, self.n_directions, rng)
+        plane = fit_plane(sampled, found.values, self.n_components)
         # If most rows lie exactly in the plane, delta is zero. A small positive value is used instead, so that rounding
         # errors of the distances, which depend on the block, do not decide about the weights.
-        loss = LogisticLoss(found.delta or HALF_THE_DIGITS * float(np.square(seen - plane.location).sum(axis=1).max()))
+        furthest = float(np.square(sampled - plane.location).sum(axis=1).max())
+        loss = LogisticLoss(found.delta or HALF_THE_DIGITS * furthest)
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
         )

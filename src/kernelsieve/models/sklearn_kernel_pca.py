@@ -44,16 +44,16 @@ from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.values import check_symmetry
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.registry import warn_about_noise
-from ..kernels.width import Seen, resolve_gamma
+from ..kernels.width import KernelRows, resolve_gamma
 from ..rows.checks import asymmetry, check_spread, finite
 from ..rows.rows import ArrayRows
-from ..spectrum.top import is_large, settled_pairs
+from ..spectrum.top import converged_pairs, is_large
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 
 # Eigenpairs on a device are accepted if |K v - lambda v| is below this share of the largest eigenvalue, because their
 # eigenvalues are then exact up to rounding.  The keys are the bytes of a number.
-SETTLED_ON_DEVICE = {4: 1e-5, 8: 1e-10}
+CONVERGED_ON_DEVICE = {4: 1e-5, 8: 1e-10}
 
 
 class GuardedKernelPCA(MeantParameters, KernelPCA):
@@ -117,7 +117,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             warn_about_noise(self.kernel)
             return bound_callable(self.kernel, self.kernel_params, X)
         rows = ArrayRows(floating(X)).sample(PLAN.sample_size(0), generator_of(self.random_state))
-        return given.settled(Seen(rows.values, rows.weights, 1, None if names is None else tuple(names)))
+        return given.settled(KernelRows(rows.values, rows.weights, 1, None if names is None else tuple(names)))
 
     def _kernel_in_use(self) -> Kernel | None:
         """The kernel of the fitted model, even if the parameter has changed since; None for an unbound callable."""
@@ -181,10 +181,10 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             K -= (means - mean)[:, None]
             self._centerer.K_fit_rows_, self._centerer.K_fit_all_ = to_numpy(means), to_numpy(mean)[()]
             self._centerer.n_features_in_ = n
-        tolerance = max(self.tol, SETTLED_ON_DEVICE[itemsize(K)])
+        tolerance = max(self.tol, CONVERGED_ON_DEVICE[itemsize(K)])
         found = None
         if self.eigen_solver != "dense" and is_large(n, n_wanted):
-            found = settled_pairs(K, n_wanted, tolerance)
+            found = converged_pairs(K, n_wanted, tolerance)
         values, vectors = top_eigh(K, n_wanted) if found is None else found
         self._keep(to_numpy(values), to_numpy(vectors))
         self._explain(float(xp.sum(as_float64(xp.linalg.diagonal(K)))), n, length, itemsize(K))
@@ -229,14 +229,14 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         as the dense decomposition, which then replaces it.
         """
         start = check_random_state(self.random_state).uniform(-1, 1, K.shape[0])
-        settled = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
+        seeded = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
         n_wanted = self._n_wanted(K)
         limit = arpack_restarts(K.shape[0], n_wanted) if self.max_iter is None else self.max_iter
         with warnings.catch_warnings():
             # eigsh warns that it uses a dense solver if all eigenpairs are wanted.
             warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)
             try:
-                return eigsh(K, n_wanted, which="LA", tol=self.tol, maxiter=limit, v0=start, **settled)
+                return eigsh(K, n_wanted, which="LA", tol=self.tol, maxiter=limit, v0=start, **seeded)
             except ArpackError as error:
                 if self.max_iter is None and isinstance(error, ArpackNoConvergence):
                     return top_eigh(K, n_wanted)

@@ -349,11 +349,12 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         for name, why in idle_options(self, chooser.rule_name).items():
             warn(f"{name}={getattr(self, name)!r} has no effect: {why}")
         choice = self._chosen(chooser)
-        history = choice.selection.history
-        history.setdefault("rule", chooser.rule_name)
+        if "rule" not in choice.history:
+            choice = choice.noting(rule=chooser.rule_name)
         if isinstance(self.selection, str) and self.selection == "optimized" and is_function(self.kernel):
-            moved = history["rule"] == "optimized"
-            history["derivative"] = "of the kernel by torch" if moved else "none: points are rows, or centres of rows"
+            moved = choice.history["rule"] == "optimized"
+            said = "of the kernel by torch" if moved else "none: points are rows, or centres of rows"
+            choice = choice.noting(derivative=said)
             if not moved:
                 warn(
                     "selection='optimized' moves no points of this kernel, which is a function without a derivative: "
@@ -388,7 +389,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     def _components(self, choice: Choice, span: Span) -> Found:
         selection = choice.selection
         attributes = {
-            "selection_report_": selection.history,
+            "selection_report_": choice.history,
             "n_iter_": max(1, selection.n_steps),  # at least the one pass over the rows
             "converged_": selection.converged,
         }

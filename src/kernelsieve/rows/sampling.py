@@ -136,7 +136,7 @@ def weighed(
     return SampledRows(X, indices, weights, whole, numbers)
 
 
-def shares_of(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+def unit_weights(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
     """omega, the share of the total weight that each row has: (n_rows,), sum 1."""
     return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
 

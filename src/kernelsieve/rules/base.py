@@ -13,14 +13,14 @@ Rules read the gram of a large sample through `KernelGram`, which computes colum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array, to_numpy
-from ..fit.captured_ratio import CapturedRatio, SeenPoints
+from ..fit.captured_ratio import CapturedRatio, PointsOnRows
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..fit.span import Points, Span
@@ -34,7 +34,7 @@ from ..threads import cached_property
 class Selection(Points):
     """Chosen points and how they were found."""
 
-    history: dict[str, Any] = field(default_factory=dict)
+    history: Mapping[str, Any] = field(default_factory=dict)  # how, for `selection_report_`
     nested: bool = False  # the first m points are what the rule would have chosen if asked for m
     n_steps: int = 0
     converged: bool = True
@@ -58,14 +58,24 @@ class Choice:
     problem: Problem
     ratio: CapturedRatio | None = None
     span: Span | None = None  # the selection's span, if it was computed while choosing
-    seen: SeenPoints | None = None  # the evaluation rows' features over the selection, if they have been computed
+    on_evaluation: PointsOnRows | None = None  # the points' kernel values at the evaluation rows, if computed
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what is known of the choice beside the selection's history
+
+    @property
+    def history(self) -> dict[str, Any]:
+        """How the points were found."""
+        return {**self.selection.history, **self.notes}
+
+    def noting(self, **notes: Any) -> Choice:
+        """This choice with more notes."""
+        return replace(self, notes={**self.notes, **notes})
 
     @classmethod
     def measured(cls, selection: Selection, problem: Problem, *, last: bool = False) -> Choice:
         """The choice with its ratio; if it is the `last` one and there are threads for both, also with its span."""
-        seen = problem.seen(selection)
-        ratio, span = problem.ratio_and_span(seen, selection) if last else (problem.ratio(seen, selection), None)
-        return cls(selection, problem, ratio, span, seen)
+        on_rows = problem.on_evaluation(selection)
+        ratio, span = problem.ratio_and_span(on_rows, selection) if last else (problem.ratio(on_rows, selection), None)
+        return cls(selection, problem, ratio, span, on_rows)
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]

@@ -36,7 +36,7 @@ from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..kernels.blocks import dense
-from ..rows.sampling import shares_of
+from ..rows.sampling import unit_weights
 from ..rules.base import Choice, Selection, Selector
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, UNSWAPPED, selector, takers
 from ..threads import cached_property
@@ -102,7 +102,7 @@ def _has_positive_part(chosen: Selection) -> bool:
 def merit(choice: Choice) -> tuple[int, float]:
     """Sort key of choices: first the number of components with any variance, then the captured ratio."""
     assert choice.ratio is not None
-    return choice.ratio.n_directions, choice.ratio.value
+    return choice.ratio.n_real, choice.ratio.value
 
 
 # Rules that only maximise captured variance, so that some of the components may end up with no variance at all.
@@ -216,26 +216,24 @@ class Chooser:
         free = self.rule_name == "optimized"
         largest = min(largest, self._most_moved) if free else largest
         at = self._free_sizes(problem) if free else self._rule_sizes(problem)
-        target = _target_on_rows_seen(problem.sample, variance)
-        sizes = Fewest(at, n_components + int(center), largest, target, plan, costly=free, else_all=few and free)
-        if agreement is not None:
-            sizes.agreed = Agreed(agreement).missed
-        best = sizes.search(first)
-        if best is None:
-            best = Choice(everything(problem), problem) if few else at(largest)
+        target = _target_on_sample(problem.sample, variance)
+        missed = None if agreement is None else Agreed(agreement).missed
+        least, else_all = n_components + int(center), few and free
+        tried = Fewest(at, least, largest, target, plan, costly=free, else_all=else_all, missed=missed).search(first)
+        curve = [*tried.ratios]
+        best = tried.best or (Choice(everything(problem), problem) if few else at(largest))
         if best.ratio is not None and best.ratio.value < variance:
-            sizes.ratios.append((largest, best.ratio.value))
+            curve.append((largest, best.ratio.value))
             warn(
                 f"n_support='auto' stopped at {largest} points, which keep {best.ratio.value:.1%} of what exact kernel "
                 f"PCA keeps, not variance={variance}: {_advice(problem.kernel)}"
             )
-        if sizes.agreed is not None and sizes.best is None and best.ratio is not None and sizes.agreed(best) > 1:
+        if missed is not None and tried.best is None and best.ratio is not None and missed(best) > 1:
             warn(
                 f"n_support='auto' stopped at {largest} points, with which not every component agrees with exact "
                 f"kernel PCA's to agreement={agreement}: give fewer n_components, or n_support as a number"
             )
-        best.selection.history["curve"] = sizes.ratios
-        return best
+        return best.noting(curve=curve)
 
     def _until_explained(self, limit: float) -> Choice:
         """Add points until no sampled row has a residual above `limit`."""
@@ -274,18 +272,18 @@ class Chooser:
         choice = Choice.measured(_as_rows_hold_it(problem, selection), problem, last=last)
         selection, ratio = choice.selection, choice.ratio
         assert ratio is not None
-        if self.rule_name not in BY_VARIANCE or ratio.n_directions >= problem.sample.n_components:
+        if self.rule_name not in BY_VARIANCE or ratio.n_real >= problem.sample.n_components:
             return choice
         # Components with hardly any variance do not influence a choice by captured variance.  The residual rule chooses
         # rows that differ most from each other, which span these components, too.
         rows = SELECTORS["residual"](problem.sample.in_float64, selection.n_support, problem.rng)
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_evaluation=False)
-        ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
+        ours, theirs = (_n_real(problem, chosen) for chosen in (selection, rows))
         if ours >= theirs:
             return choice
         other = Choice.measured(rows, problem)
         assert other.ratio is not None
-        return replace(other, ratio=replace(other.ratio, n_directions=theirs))
+        return replace(other, ratio=replace(other.ratio, n_real=theirs))
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
         """A function that chooses any number of free points.
@@ -347,8 +345,8 @@ class Agreed:
         if self.known is None or self.known[0] is not sample:
             self.known = sample, exact_scores(rows, sample.kernel, n, center=center, n_threads=sample.n_threads)
         scores = scores_on_points(rows, chosen, n, center=center)
-        shares = shares_of(rows.weights, len(rows.indices))
-        found, _ = agreement_of_scores(scores, self.known[1], shares, center=center)
+        omega = unit_weights(rows.weights, len(rows.indices))
+        found, _ = agreement_of_scores(scores, self.known[1], omega, center=center)
         return float(1 - found.min()) / (1 - self.wanted)
 
 
@@ -364,14 +362,14 @@ def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
     return replace(selection, points=as_float64(xp.astype(selection.points, xp.float32)))
 
 
-def _target_on_rows_seen(sample: Sample, variance: float) -> float:
+def _target_on_sample(sample: Sample, variance: float) -> float:
     """The captured ratio to reach on the sample, so that points keep about `variance` on other rows, too.
 
     Points capture more of the variance of the rows that they were chosen for than of other rows.  The fewer rows carry
     the variance, the larger is the difference.
     """
     n_rows, plan = carriers(sample), sample.plan
-    return 1 - (1 - variance) * (n_rows / (n_rows + plan.seen_rows)) ** plan.few_carriers
+    return 1 - (1 - variance) * (n_rows / (n_rows + plan.many_carriers)) ** plan.few_carriers
 
 
 def _advice(kernel: Kernel) -> str:
@@ -395,7 +393,7 @@ def everything(problem: Problem) -> Selection:
     )
 
 
-def _n_directions(problem: Problem, selection: Selection) -> int:
+def _n_real(problem: Problem, selection: Selection) -> int:
     """The number of components whose variance on all rows is more than rounding."""
     return n_real(problem.span(selection).best(problem.sample.n_components).variances)
 
@@ -453,7 +451,9 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
         converged=converged,
     )
     ours, theirs = (captured_on(sample.evaluation, chosen) for chosen in (current, fresh))
-    return choice if theirs >= ours else Choice(current, problem)
+    if theirs >= ours:
+        return choice
+    return replace(choice, selection=current, ratio=None, span=None, on_evaluation=None)
 
 
 def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:

@@ -10,13 +10,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..fit.plan import SearchPlan
 from ..rules.base import Choice
 
 
-@dataclass
+@dataclass(frozen=True)
+class Tried:
+    """Sizes that have been tried, and the smallest choice among them that reaches the target."""
+
+    target: float
+    curve: tuple[tuple[int, float], ...] = ()  # sizes, each with the value that is compared with the target
+    ratios: tuple[tuple[int, float], ...] = ()  # sizes, each with its captured ratio
+    best: Choice | None = None
+
+    def with_choice(self, size: int, choice: Choice, reached: float, ratio: float) -> Tried:
+        """These sizes and one more, whose choice has reached this value and this captured ratio."""
+        best = self.best
+        if reached >= self.target and (best is None or size < best.selection.n_support):
+            best = choice
+        return Tried(self.target, (*self.curve, (size, reached)), (*self.ratios, (size, ratio)), best)
+
+    @property
+    def nearest(self) -> list[tuple[int, float]]:
+        """The one or two sizes whose values are nearest to the target."""
+        return sorted(self.curve, key=lambda size: abs(_missing(size[1]) - _missing(self.target)))[:2]
+
+
+@dataclass(frozen=True)
 class Fewest:
     """Searches for the smallest number of points whose captured ratio reaches the target."""
 
@@ -27,94 +49,85 @@ class Fewest:
     plan: SearchPlan
     costly: bool  # each size costs a search for points, so a size that is expected to fail is not tried
     else_all: bool = False  # if no size is enough, all rows are taken, which costs less than trying a large size
-    agreed: Callable[[Choice], float] | None = (
-        None  # a second target: by how much a choice misses it, as a multiple of what is allowed
-    )
-    # sizes tried, each with the value that is compared with the target
-    curve: list[tuple[int, float]] = field(default_factory=list)
-    ratios: list[tuple[int, float]] = field(default_factory=list)  # sizes tried, each with its captured ratio
-    best: Choice | None = None  # the smallest choice so far that reaches the target
+    # A second target: by how much a choice misses it, as a multiple of what is allowed.
+    missed: Callable[[Choice], float] | None = None
 
-    def search(self, first: int) -> Choice | None:
-        """The smallest choice tried that reaches the target; None if the target needs the largest size or more."""
+    def search(self, first: int) -> Tried:
+        """The sizes tried; none of them reaches the target if it needs the largest size or more."""
         size: int | None = first
-        while size is not None and (len(self.curve) < self.plan.max_sizes or self.best is None):
-            self._try(size)
-            if self.costly and self.best is not None and self._spare <= math.log(self.plan.close_enough):
+        tried = Tried(self.target)
+        while size is not None and (len(tried.curve) < self.plan.max_sizes or tried.best is None):
+            tried = self._with(size, tried)
+            if self.costly and tried.best is not None and self._spare(tried) <= math.log(self.plan.close_enough):
                 break
-            size = self._next_size()
-            if size is not None and (size >= self.largest or (self.else_all and self.best is None and self._is_far())):
+            size, lost = self._next_size(tried), self.else_all and tried.best is None and self._is_far(tried)
+            if size is not None and (size >= self.largest or lost):
                 break
-        return self.best
+        return tried
 
-    def _try(self, size: int) -> None:
-        found = self.at(size)
-        assert found.ratio is not None
-        all_there = found.ratio.n_directions >= found.problem.sample.n_components
-        self.curve.append((size, self._reached(found) if all_there else 0.0))
-        self.ratios.append((size, found.ratio.value if all_there else 0.0))
-        if self.curve[-1][1] >= self.target and (self.best is None or size < self.best.selection.n_support):
-            self.best = found
+    def _with(self, size: int, tried: Tried) -> Tried:
+        choice = self.at(size)
+        assert choice.ratio is not None
+        if choice.ratio.n_real < choice.problem.sample.n_components:
+            return tried.with_choice(size, choice, 0.0, 0.0)
+        return tried.with_choice(size, choice, self._reached(choice), choice.ratio.value)
 
-    def _reached(self, found: Choice) -> float:
+    def _reached(self, choice: Choice) -> float:
         """The value to compare with the target: the captured ratio, lowered if the second target is missed.
 
         A choice that misses the second target by some factor counts as if its missing share were too large by the same
         factor.
         """
-        assert found.ratio is not None
-        if self.agreed is None or found.ratio.value < self.target:
-            return found.ratio.value
-        return min(found.ratio.value, 1 - (1 - self.target) * self.agreed(found))
+        assert choice.ratio is not None
+        if self.missed is None or choice.ratio.value < self.target:
+            return choice.ratio.value
+        return min(choice.ratio.value, 1 - (1 - self.target) * self.missed(choice))
 
-    def _next_size(self) -> int | None:
+    def _next_size(self, tried: Tried) -> int | None:
         """The next size to try; None if the fewest points are known closely enough.
 
         It is where the secant meets the target or, if there is no secant or a size costs little, the geometric mean of
         the largest size that failed and the smallest that was enough.
         """
-        failing = max((m for m, ratio in self.curve if ratio < self.target), default=self.least - 1)
-        enough = min((m for m, ratio in self.curve if ratio >= self.target), default=self.largest)
-        if self.best is None:
-            guess, (least, most) = self._where(self._exponent + self.plan.growing_exponent), self.plan.growth
+        failing = max((m for m, ratio in tried.curve if ratio < self.target), default=self.least - 1)
+        enough = min((m for m, ratio in tried.curve if ratio >= self.target), default=self.largest)
+        if tried.best is None:
+            guess, (least, most) = self._where_growing(tried), self.plan.growth
             return min(math.ceil(min(max(guess, least * failing), most * failing)), self.largest)
         if enough - failing <= 1 or enough <= self.plan.close_enough * max(failing, 1):
             return None
         # A size with too few components has the value 0, which gives no secant.
-        by_halves = not self.costly or dict(self.curve).get(failing) == 0
-        guess = math.sqrt(failing * enough) if by_halves else self._where(self._exponent)
+        by_halves = not self.costly or dict(tried.curve).get(failing) == 0
+        guess = math.sqrt(failing * enough) if by_halves else self._where(tried, self._exponent(tried))
         return min(max(round(guess), failing + 1), enough - 1)
 
-    def _is_far(self) -> bool:
+    def _is_far(self, tried: Tried) -> bool:
         """Whether the secant through two sizes predicts that far more than the largest size would be needed."""
-        needed = self._where(self._exponent + self.plan.growing_exponent)
-        return len(self.curve) > 1 and needed > self.plan.far_beyond * self.largest
+        return len(tried.curve) > 1 and self._where_growing(tried) > self.plan.far_beyond * self.largest
 
-    @property
-    def _spare(self) -> float:
+    def _spare(self, tried: Tried) -> float:
         """log(m / m'), with m the smallest size known to be enough and m' the size predicted to be just enough."""
-        _, ratio = min(size for size in self.curve if size[1] >= self.target)
-        return (_missing(self.target) - _missing(ratio)) / self._exponent
+        _, ratio = min(size for size in tried.curve if size[1] >= self.target)
+        return (_missing(self.target) - _missing(ratio)) / self._exponent(tried)
 
-    def _where(self, exponent: float) -> float:
+    def _where_growing(self, tried: Tried) -> float:
+        """The size at which the target is expected if the missing share falls faster than the secant says."""
+        return self._where(tried, self._exponent(tried) + self.plan.growing_exponent)
+
+    def _where(self, tried: Tried, exponent: float) -> float:
         """The size at which the missing share is expected to be a little below the share that the target allows."""
-        m, ratio = self._nearest[0]
+        m, ratio = tried.nearest[0]
         aimed = _missing(self.target) - math.log(self.plan.aim_low)
         return m * math.exp((_missing(ratio) - aimed) / exponent)
 
-    @property
-    def _exponent(self) -> float:
+    def _exponent(self, tried: Tried) -> float:
         """The exponent in 1 - ratio ~ m^-exponent, from the two sizes whose ratios are nearest to the target."""
-        if len(self._nearest) < 2:
+        if len(tried.nearest) < 2:
             return self.plan.first_exponent
-        (m, ratio), (other, other_ratio) = self._nearest
+        (m, ratio), (other, other_ratio) = tried.nearest
         exponent = (_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m))
         smallest, largest = self.plan.exponents
         return min(max(exponent, smallest), largest)
-
-    @property
-    def _nearest(self) -> list[tuple[int, float]]:
-        return sorted(self.curve, key=lambda size: abs(_missing(size[1]) - _missing(self.target)))[:2]
 
 
 def _missing(ratio: float) -> float:

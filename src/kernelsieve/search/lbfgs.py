@@ -91,13 +91,13 @@ class Memory:
         xp, (m, r) = namespace(gradient), gradient.shape
         lower = xp.triu(self._products).T
         curvatures = xp.linalg.diagonal(lower)[:, None]
-        shares = solve_lower(lower, self._moves @ xp.reshape(gradient, (-1, 1)), transpose=True)
-        rest = gradient - xp.reshape(shares.T @ self._changes, (m, r))
+        weights = solve_lower(lower, self._moves @ xp.reshape(gradient, (-1, 1)), transpose=True)
+        rest = gradient - xp.reshape(weights.T @ self._changes, (m, r))
         latest = self._changes[-1:, :]
         both = metric(xp.concat([rest, xp.reshape(latest, (m, r))], axis=1))
         scale = curvatures[-1:, :] / (latest @ xp.reshape(both[:, r:], (-1, 1)))
         rest = scale * both[:, :r]
-        steps = solve_lower(lower, curvatures * shares - self._changes @ xp.reshape(rest, (-1, 1)))
+        steps = solve_lower(lower, curvatures * weights - self._changes @ xp.reshape(rest, (-1, 1)))
         return rest + xp.reshape(steps.T @ self._moves, (m, r))
 
 

@@ -100,13 +100,13 @@ class FreePoints:
     @cached_property
     def objective(self) -> CapturedVariance:
         """The objective on the search rows."""
-        return self._of_sample(self.sample.shares).part(self.sample.search)
+        return self._of_sample(self.sample.unit_weights).part(self.sample.search)
 
     @cached_property
     def _evaluation(self) -> CapturedVariance:
         """The objective on the evaluation rows, whose exact kernel PCA is known."""
         rows = self.sample.evaluation
-        of_rows = None if rows.weights is None else np.pad(rows.shares, (0, self.sample.size - rows.size))
+        of_rows = None if rows.weights is None else np.pad(rows.unit_weights, (0, self.sample.size - rows.size))
         return self._of_sample(of_rows).part(slice(0, rows.size))
 
     @property
@@ -114,10 +114,10 @@ class FreePoints:
         """Points that capture this much variance of the evaluation rows are moved no further."""
         return self.plan.kept_enough * self.sample.evaluation.exact.captured
 
-    def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
-        """The objective on all rows of the sample, with the weights `shares`."""
+    def _of_sample(self, unit_weights: np.ndarray | None) -> CapturedVariance:
+        """The objective on all rows of the sample, with weights that sum to one."""
         c, sample = self.coordinates, self.sample
-        omega = None if shares is None else like(shares, c.rows)
+        omega = None if unit_weights is None else like(unit_weights, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
         return kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
 

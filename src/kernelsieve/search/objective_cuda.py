@@ -238,13 +238,13 @@ class PaddedMemory(Memory):
         curvatures = products.diagonal()
         # A diagonal of one for steps that are missing makes the solution for them zero.
         upper = products.triu() + torch.diag((curvatures == 0).to(products.dtype))
-        shares = solve(upper, self.moves @ gradient.reshape(-1, 1), upper=True)
-        rest = gradient - (shares.T @ self.changes).reshape(gradient.shape)
+        weights = solve(upper, self.moves @ gradient.reshape(-1, 1), upper=True)
+        rest = gradient - (weights.T @ self.changes).reshape(gradient.shape)
         latest = self.changes[-1:, :]
         both = metric(torch.cat([rest, latest.reshape(gradient.shape)], dim=1))
         scale = curvatures[-1:] / (latest @ both[:, r:].reshape(-1, 1))
         rest = scale.masked_fill(curvatures[-1:] <= 0, 1.0) * both[:, :r]
-        steps = solve(upper.T, curvatures[:, None] * shares - self.changes @ rest.reshape(-1, 1), upper=False)
+        steps = solve(upper.T, curvatures[:, None] * weights - self.changes @ rest.reshape(-1, 1), upper=False)
         return rest + (steps.T @ self.moves).reshape(gradient.shape)
 
 

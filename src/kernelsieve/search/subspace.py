@@ -52,7 +52,7 @@ from ..fit.rowset import POINTS_FOR_THREADS, RowSet
 from ..fit.sample import Sample
 from ..kernels import Kernel, held
 from ..kernels.blocks import dense
-from ..rows.sampling import shares_of
+from ..rows.sampling import unit_weights
 from ..threads import CACHED_ROWS, cached_property, ordered_map, row_ranges, side_by_side
 from .lbfgs import Ascent
 from .objective import CapturedVariance
@@ -84,18 +84,19 @@ class Coordinates:
         cross = self.kernel(self.rows[rows, :], moved)
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
-    def images_of_exact(self, moved: Array, seen: RowSet) -> tuple[Array, Array | None]:
+    def images_of_exact(self, moved: Array, evaluation: RowSet) -> tuple[Array, Array | None]:
         """The images k(S, X) d of exact kernel PCA's directions d, (m, M), and the coefficients of d over the points.
 
         The coefficients are those of the projection on the span; None if K_SS has no Cholesky factor.
         """
-        n, directions = seen.size, like(seen.exact.directions, moved)
+        n, directions = evaluation.size, like(evaluation.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
         gram, xp = self.kernel(moved, moved), namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
         parts = row_ranges(n, CACHED_ROWS if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
-        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, seen.n_threads)
+        n_threads = evaluation.n_threads
+        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, n_threads)
         image = reduce(add, images)
         return image, None if factor is None else solve_factored(factor, image)
 
@@ -260,8 +261,8 @@ def _cut(
 
     None if all directions of the basis lose more than that.
     """
-    seen = scores[sample.search]
-    variances, rotation = top_eigh((seen.T @ seen).astype(np.float64) / len(seen))
+    searched = scores[sample.search]
+    variances, rotation = top_eigh((searched.T @ searched).astype(np.float64) / len(searched))
     lost = float(lengths[sample.search].mean(dtype=np.float64)) - np.cumsum(variances)
     if lost[-1] > max_lost:
         return None
@@ -350,7 +351,7 @@ def _principal_directions(rows: Array, weights: Array | None, n_directions: int,
 def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
     """Principal directions of sparse rows under a linear or cosine kernel, and the direction of their mean, (r, d)."""
     rows = unit.linear_features(rows)
-    omega = shares_of(sample.rows.weights, rows.shape[0])
+    omega = unit_weights(sample.rows.weights, rows.shape[0])
     root = np.sqrt(omega)
     mean = np.asarray(omega @ rows).ravel() if sample.center else np.zeros(rows.shape[1])
     operator = scipy.sparse.linalg.LinearOperator(

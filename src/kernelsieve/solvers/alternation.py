@@ -85,7 +85,7 @@ class ImitationProblem:
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
     max_iter: int = 1  # most passes; with 1 there is a single a-step, from kernel PCA's components
     tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
-    settled: float = 1e-6  # relative decrease of the criterion at which a component's passes end
+    passes_tol: float = 1e-6  # relative decrease of the criterion at which a component's passes end
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class Alternation:
     gap: np.ndarray  # duality gaps of the last a-steps, relative to J: (n_components,), or (1,) for one support
     n_iter: int  # the largest number of passes of any component
     exact: bool  # every a-step reached its duality gap
-    settled: bool  # the criterion has converged; True if there was only one pass
+    passes_converged: bool  # the criterion has converged; True if there was only one pass
 
     @property
     def converged(self) -> bool:
-        return self.exact and self.settled
+        return self.exact and self.passes_converged
 
 
 def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
@@ -148,7 +148,7 @@ def alternate(problem: ImitationProblem, directions: np.ndarray, alphas: Sequenc
         np.concatenate([part.gap for part in parts]),
         max(part.n_iter for part in parts),
         all(part.exact for part in parts),
-        all(part.settled for part in parts),
+        all(part.passes_converged for part in parts),
     )
 
 
@@ -180,7 +180,7 @@ def _passes(
     objective: list[float] = []
     criterion: list[float] = []
     results: list[LassoResult] = []
-    exact = settled = True
+    exact = passes_converged = True
     while len(criterion) < problem.max_iter:
         at = [elastic_net_quadratic(problem.coordinates, problem.moment, directions[:, b], problem.l2) for b in blocks]
         starts: list[np.ndarray | None] = [result.coef for result in results] or [None] * len(at)
@@ -195,11 +195,12 @@ def _passes(
         rows = np.flatnonzero(coef.any(axis=1))
         directions = move(problem.moment @ (problem.coordinates[rows].T @ coef[rows]), directions)
         if len(criterion) > 1:
-            settled = criterion[-2] - criterion[-1] <= problem.settled * criterion[-2]
-            if settled:
+            passes_converged = criterion[-2] - criterion[-1] <= problem.passes_tol * criterion[-2]
+            if passes_converged:
                 break
     gap = np.array([result.gap / result.objective for result in results])
-    return Alternation(coef, directions, np.array(objective), np.array(criterion), gap, len(objective), exact, settled)
+    passes = np.array(objective), np.array(criterion)
+    return Alternation(coef, directions, *passes, gap, len(objective), exact, passes_converged)
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
@@ -232,11 +233,11 @@ def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:
     real = values > RANK_TOLERANCE * values[0]
     if real.all():
         return left @ right
-    settled, free = left[:, real], right[~real]  # free: combinations of components whose image is zero
+    fixed, free = left[:, real], right[~real]  # free: combinations of components whose image is zero
     open_ = directions @ free.T
-    open_ -= settled @ (settled.T @ open_)
+    open_ -= fixed @ (fixed.T @ open_)
     filled, _, turned = np.linalg.svd(open_, full_matrices=False)
-    return settled @ right[real] + filled @ turned @ free
+    return fixed @ right[real] + filled @ turned @ free
 
 
 @dataclass(frozen=True)

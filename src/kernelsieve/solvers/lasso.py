@@ -326,8 +326,8 @@ class ActiveCholesky:
         reduced, scale = cross, np.diagonal(block)
         if m:
             reduced = dtrtrs(self.lower, cross, lower=1)[0]
-            shares = dtrtrs(self.lower, reduced, lower=1, trans=1)[0]
-            scale = scale + np.einsum("ij,ij->i", self.lower, self.lower) @ shares**2
+            halves = dtrtrs(self.lower, reduced, lower=1, trans=1)[0]
+            scale = scale + np.einsum("ij,ij->i", self.lower, self.lower) @ halves**2
         order, corner = _independent(block - reduced.T @ reduced if m else block, tolerance * scale)
         size = m + len(order)
         lower = np.zeros((size, size), order="F")

@@ -87,16 +87,16 @@ def block_krylov(
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
         ritz = to_numpy(q.T @ bq)  # the host solves a small eigenproblem faster than a device
         totals.append(_sum_of_top(ritz, n_top))
-        if settled := _settled(totals, q.shape[0]):
+        if converged := _sum_converged(totals, q.shape[0]):
             break
         block = _new_directions(images[-1], q)
-        if settled := block.shape[1] == 0:  # the space cannot be extended, so its eigenpairs are exact
+        if converged := block.shape[1] == 0:  # the space cannot be extended, so its eigenpairs are exact
             break
     values, small = top_eigh((ritz + ritz.T) / 2, n_top)
-    return values, q @ like(small, q), settled
+    return values, q @ like(small, q), converged
 
 
-def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarray, Array] | None:
+def converged_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarray, Array] | None:
     """The top eigenpairs of a large symmetric matrix on a device, to all digits; None if they do not converge.
 
     It computes one block Krylov space after the other, each started from the Ritz vectors of the last, until
@@ -138,7 +138,7 @@ def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.
     q, ritz, totals = space[0], to_numpy(space[1]), _first_totals(near)
     for size in range(block.shape[1], q.shape[1] + 1, block.shape[1]):
         totals.append(_sum_of_top(ritz[:size, :size], n_top))
-        if _settled(totals, q.shape[0]):
+        if _sum_converged(totals, q.shape[0]):
             values, small = top_eigh(ritz[:size, :size], n_top)
             return values, like(q[:, :size] @ like(small, q), matrix), True
     return None
@@ -163,7 +163,7 @@ def _first_totals(near: Array | None) -> list[float]:
     return [0.0] if near is None else []
 
 
-def _settled(totals: list[float], n_rows: int) -> bool:
+def _sum_converged(totals: list[float], n_rows: int) -> bool:
     """Whether a growing sum has converged: little was added last, and little more is to be expected.
 
     What is still to come is estimated by assuming that the changes go on shrinking at the same rate.  It may be at most
@@ -334,8 +334,8 @@ def top(
     n = int(operator.example.shape[0])
     n_top = min(n_top, n)
     if not precise and is_large(n, n_top):
-        values, vectors, settled = _from_products(operator, n_top, near)
-        if settled or n > DENSE_AT_LAST:
+        values, vectors, converged = _from_products(operator, n_top, near)
+        if converged or n > DENSE_AT_LAST:
             return values, vectors
     matrix = operator.matrix()
     on_device = is_accelerated(matrix) and n >= SOLVED_ON_DEVICE

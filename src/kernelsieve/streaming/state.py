@@ -21,7 +21,7 @@ import scipy.sparse
 from ..arrays import Array, take_rows, to_numpy
 from ..errors import warn
 from ..fit.agreement import Agreement, agreement_with_exact, rows_for_agreement
-from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model, ratio_of_points
+from ..fit.captured_ratio import CapturedRatio, PointsOnRows, mean_outside, n_real, ratio_of_model, ratio_of_points
 from ..fit.expansion import BOUND_FOR_ROWS, KernelExpansion
 from ..fit.interpret import RidgeMap, learned_preimage
 from ..fit.moments import FeatureSums, Moments, MomentSum, ages, forgotten, overlap, transferred, turned, weighing
@@ -273,9 +273,10 @@ class StreamState:
         try:
             with one_blas_thread():
                 sample, points = self._sample(), Points(self.span.kernel, self.span.points, None)
-                seen, indefinite = SeenPoints(points.kernel, points.points, sample.evaluation), sample.indefiniteness
+                on_rows = PointsOnRows(points.kernel, points.points, sample.evaluation)
+                indefinite = sample.indefiniteness
                 if indefinite:
-                    ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
+                    ratio = ratio_of_points(on_rows, sample, points, self.reservoir.n_seen)
                 else:
                     # Rows that arrived later had no part in choosing the points. These are about half of the rows in
                     # the reservoir, or none right after a choice of points.
@@ -284,10 +285,10 @@ class StreamState:
                     ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
                 # The correction needs exact moments of all rows, which transfer does not give.
                 ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
-                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio
+                return mean_outside(on_rows, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
-            n_kept, n_directions = self.reservoir.n_kept, n_real(self.components.variances)
-            return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
+            real = n_real(self.components.variances)
+            return 0.0, CapturedRatio(surely, "sample", self.reservoir.n_kept, (surely, 1.0), real)
 
     def _sample(self) -> Sample:
         """The rows in the reservoir as a Sample, on which the model is measured as in `fit`."""
@@ -305,7 +306,7 @@ class StreamState:
         )
         if not sampled.whole:  # all rows may be evaluation rows, because no search follows
             sample = replace(sample, given=sampled.first(n_evaluation), guides=False)
-        return sample.representative.settled
+        return sample.representative.precise_enough
 
     @cached_property
     def agreement(self) -> Agreement:
