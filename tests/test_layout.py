@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import kernelsieve
-from kernelsieve.kernels import KERNEL_TYPES
+from kernelsieve import kernels
 from kernelsieve.models.base import KernelTransformer
 
 ROOT = Path(kernelsieve.__file__).parent
@@ -178,7 +178,8 @@ def test_the_map_names_the_way_of_a_fit(followed):
 
 def test_kernels_answer_for_themselves():
     """No other file names a kernel class: what it needs to know is asked of the kernel."""
-    kinds = {kind.__name__ for kind in KERNEL_TYPES.values()}
+    assert all(hasattr(kernels, name) for name in kernels.__all__)  # loads every family
+    kinds = {kind.__name__ for kind in kernels.KERNEL_TYPES.values()}
     named = [
         f"{module_of(path)}:{node.lineno}"
         for path in FILES

@@ -416,7 +416,7 @@ def test_only_a_kernel_is_normalized(given):
 
 NUMBERS = [
     (kind, field.name)
-    for kind in map(kernelsieve.kernels.__dict__.get, kernelsieve.kernels.__all__)
+    for kind in (getattr(kernelsieve.kernels, name) for name in kernelsieve.kernels.__all__)
     if isinstance(kind, type) and is_dataclass(kind)
     for field in fields(kind)
     if field.name in ("width", "gamma", "period", "alpha", "coef0", "degree", "order", "power", "decay", "value")

@@ -30,7 +30,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .codec import Decoder, Encoder
 from .container import (
     FORMAT,
     NEWEST,
@@ -43,7 +42,9 @@ from .container import (
     replacing,
     write,
 )
-from .registry import check_fitted, own_estimators, rebuilt
+
+# `codec` and `registry` know every class that a file can hold, monitors and many of scikit-learn's among them.  They
+# are imported when a file is first written or read: who only fits a model need not wait for them.
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -83,6 +84,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((loaded.predict(X) == pipeline.predict(X)).all())
     True
     """
+    from .codec import Decoder, Encoder
+    from .registry import check_fitted, own_estimators, rebuilt
+
     name = type(model).__name__
     whole = type(model) is Pipeline
     if not whole and own_estimators().get(name) is not type(model):
@@ -154,6 +158,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    from .codec import Decoder
+    from .registry import check_fitted, own_estimators, rebuilt
+
     known = {**own_estimators(), "Pipeline": Pipeline}
     if header["class"] not in known:
         raise ModelFileError(f"holds a {header['class']!r}; this kernelsieve knows {', '.join(known)}")

@@ -15,15 +15,17 @@ whatever the units of the data.  Rows and points have the same array namespace a
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .algebra import Constant, normalized
 from .base import KERNEL_TYPES, CrossGram, FixedRows, Kernel, uphill
 from .blocks import inner_products, overwritten_blocks, overwritten_product
-from .columnwise import ANOVA, Chi2, Laplacian, Periodic, Spline
-from .distance import from_distance
 from .objects import ObjectKernel, of_objects
 from .products import Cosine, Linear, Polynomial, Sigmoid
 from .radial import RBF, Bessel, Cauchy, Epanechnikov, Matern, RationalQuadratic
 from .registry import (
+    FAMILIES,
     NAMED_KERNELS,
     is_function,
     kernel_from_params,
@@ -32,11 +34,15 @@ from .registry import (
     named_kernel,
     names_of_kernels,
 )
-from .sets import Hamming, HistogramIntersection, Jaccard, Tanimoto
-from .strings import Levenshtein, Spectrum, Subsequence
-from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
 from .user import CallableKernel, Precomputed, bind_callable, gram_by_number, landmarks
 from .views import held
+
+if TYPE_CHECKING:
+    from .columnwise import ANOVA, Chi2, Laplacian, Periodic, Spline
+    from .distance import from_distance
+    from .sets import Hamming, HistogramIntersection, Jaccard, Tanimoto
+    from .strings import Levenshtein, Spectrum, Subsequence
+    from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
 
 # Names that users write kernels with.
 __all__ = [
@@ -97,3 +103,15 @@ __all__ += [
     "overwritten_product",
     "uphill",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    family = next((family for family, names in FAMILIES.items() if name in names), None)
+    if family is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f".{family}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

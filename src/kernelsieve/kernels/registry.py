@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import reduce
+from importlib import import_module
 from operator import mul
 from typing import Any
 
@@ -35,10 +36,29 @@ from .user import CallableKernel
 # Kernels that an estimator accepts by name, with its own gamma, degree and coef0; others are given as objects.
 NAMED_KERNELS = ("rbf", "matern", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
 
+# Families that few fits need, and their public names: imported when one of these, or a name in a file, asks for it.
+FAMILIES = {
+    "columnwise": ("ANOVA", "Chi2", "Laplacian", "Periodic", "Spline"),
+    "distance": ("from_distance",),
+    "sets": ("Hamming", "HistogramIntersection", "Jaccard", "Tanimoto"),
+    "strings": ("Levenshtein", "Spectrum", "Subsequence"),
+    "structures": ("Fingerprint", "GlobalAlignment", "WeisfeilerLehman"),
+}
+
+
+def kernel_type(name: str) -> type[Kernel]:
+    """The class of the kernel that has this name in files and among `NAMED_KERNELS`."""
+    if name not in KERNEL_TYPES:
+        for family in FAMILIES:
+            import_module(f"{__package__}.{family}")
+    if name not in KERNEL_TYPES:
+        raise ValueError(f"unknown kernel {name!r}")
+    return KERNEL_TYPES[name]
+
 
 def names_of_kernels(wanted: Callable[[Kernel], bool]) -> tuple[str, ...]:
     """The named kernels that satisfy a condition."""
-    return tuple(name for name in NAMED_KERNELS if wanted(KERNEL_TYPES[name]()))
+    return tuple(name for name in NAMED_KERNELS if wanted(kernel_type(name)()))
 
 
 def kernel_of(given: Any) -> Kernel:
@@ -53,7 +73,7 @@ def kernel_of(given: Any) -> Kernel:
             f"unknown kernel {given!r}: give one of {', '.join(NAMED_KERNELS)}, a kernel of kernelsieve.kernels, or a "
             "callable"
         )
-    return KERNEL_TYPES[given]()
+    return kernel_type(given)()
 
 
 def kernel_object(given: Any) -> Kernel | None:
@@ -77,9 +97,7 @@ def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: flo
 
 def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
     """The kernel whose name and `params()` these are."""
-    if name not in KERNEL_TYPES:
-        raise ValueError(f"unknown kernel {name!r}")
-    return KERNEL_TYPES[name].from_params(params)
+    return kernel_type(name).from_params(params)
 
 
 MODULE = "sklearn.gaussian_process.kernels"
@@ -110,7 +128,7 @@ def translated(given: Any) -> Kernel | None:
             base = translated(given.kernel)
             return None if base is None else reduce(mul, [base] * int(given.exponent))
         case "PairwiseKernel" if given.metric in PAIRWISE and not given.pairwise_kernels_kwargs:
-            kind = KERNEL_TYPES[PAIRWISE[given.metric]]
+            kind = kernel_type(PAIRWISE[given.metric])
             return kind(gamma=float(given.gamma)) if kind.uses_gamma else kind()  # type: ignore[call-arg]
     return _radial(given)
 
