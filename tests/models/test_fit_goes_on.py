@@ -111,6 +111,8 @@ def test_rows_of_the_fit_and_later_ones_count_alike(n_kept, weighted, saved, row
     assert_same_up_to_sign(fitted.transform(rows), scores, 1e-7 * np.abs(scores).max())
     assert fitted.n_samples_seen_ == N
     assert fitted._stream.reservoir.weight == pytest.approx(w.sum())
+    n_rows = np.count_nonzero(w) if n_kept is None else n_kept  # a fit to few rows leaves room for those to come
+    assert fitted._stream.reservoir.n_kept == n_rows
 
 
 def test_it_ends_where_one_stream_does():

@@ -180,6 +180,16 @@ def test_points_of_a_sum_are_those_that_the_left_model_was_given(other, rows):
     np.testing.assert_allclose(both.explained_variance_, expected.explained_variance_, **exactly)
 
 
+def test_given_points_are_seen_by_the_width_of_the_heavier_stream(rows):
+    """Two widths from their own rows: the sum's variances are those of its width, but for what is carried over."""
+    points = rows[::120] + 0.1
+    one, other = (fed(model(selection=points, gamma="median"), part, ()) for part in (rows[:400], 1.2 * rows[400:]))
+    assert abs(np.log(one.gamma_ / other.gamma_)) > 0.1
+    both = one + other
+    expected = model(selection=points, gamma=both.gamma_).fit(np.vstack([rows[:400], 1.2 * rows[400:]]))
+    np.testing.assert_allclose(both.explained_variance_, expected.explained_variance_, rtol=1e-3)
+
+
 @pytest.mark.parametrize("half_life", [None, 100])
 def test_centres_are_chosen_again_by_the_rule_that_chose_them(half_life, rows):
     """k-means centres are means of rows that are kept: no search has moved them."""

@@ -104,6 +104,33 @@ def test_a_reservoir_that_forgets_keeps_priorities(half_life, size, seed):
     assert reservoir.weight == pytest.approx(weights.sum())
 
 
+@pytest.mark.parametrize("sizes", [(500, 500), (40, 40), (5, 60)], ids=str)
+@pytest.mark.parametrize("half_life", [None, 30.0])
+def test_in_a_sum_of_reservoirs_the_newest_rows_of_both_are_equally_old(half_life, sizes):
+    """Weights 1/2^(age / half-life) of every row; of a part of the rows, their largest priorities."""
+    lengths = (70, 200)
+    ours, theirs = (
+        Reservoir.empty(k, n, half_life).add(np.arange(1.0 * n)[:, None]) for k, n in zip(sizes, lengths, strict=True)
+    )
+    both = ours + theirs
+    ages = np.concatenate([np.arange(n)[::-1] for n in lengths])
+    weights = np.ones(len(ages)) if half_life is None else 0.5 ** (ages / half_life)
+    draws = np.concatenate([np.random.Generator(np.random.PCG64(n)).random(n) for n in lengths])
+    priorities, places = weights / draws, np.concatenate([np.arange(n) for n in lengths])
+    stay = np.concatenate(
+        [own.argsort().argsort() >= len(own) - k for k, own in zip(sizes, np.split(priorities, [70]), strict=True)]
+    )
+    kept = np.argsort(-np.where(stay, priorities, 0))[: min(sizes[1], stay.sum())]
+    np.testing.assert_array_equal(both.numbers, kept)
+    np.testing.assert_array_equal(both.rows[:, 0], places[kept])
+    assert both.weight == pytest.approx(weights.sum())
+    stands_for = np.maximum(weights[kept], np.delete(priorities, kept).max(initial=0))
+    np.testing.assert_allclose(both.kept_weights, stands_for * weights.sum() / stands_for.sum(), rtol=1e-9)
+    assert both.n_seen == len(ages)
+    later = both.add(np.zeros((1, 1)))
+    assert later.weight == pytest.approx(1 + weights.sum() * (1 if half_life is None else 0.5 ** (1 / half_life)))
+
+
 def test_points_are_chosen_at_each_doubling_or_every_three_quarters_of_a_half_life():
     assert rows_until_choice(0.0, 100.0, np.ones(500), 0.0) == 100
     assert rows_until_choice(30.0, 130.0, np.ones(500), 0.0) == 70
