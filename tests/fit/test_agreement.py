@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.datasets import load_digits
 import kernelsieve
 from kernelsieve import ElasticNetKernelPCA, KernelPCA, RobustSparseKernelPCA, SparseKernelPCA
 from kernelsieve.errors import PoorComponentsWarning
-from kernelsieve.fit.agreement import AGREEMENT, agreement_of_scores, agreement_on_all, rows_for_agreement
+from kernelsieve.fit.agreement import AGREEMENT, Agreement, agreement_of_scores, agreement_on_all, rows_for_agreement
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampling import sample_rows
@@ -144,6 +145,25 @@ def test_a_component_that_is_mostly_something_else_is_told_of():
     with pytest.warns(PoorComponentsWarning, match=r"component.* mostly not what exact kernel PCA gives.*n_support"):
         model = SparseKernelPCA(20, n_support=22, gamma=0.1, random_state=0).fit(X)
     assert model.component_agreement_.min() < 0.7
+
+
+@pytest.mark.parametrize(
+    ("components", "subspace", "words"),
+    [
+        ([0.9, 0.71, 0.8], 0.2, None),  # more than half of the variance is shared
+        ([0.9, 0.70, 0.8], 0.2, r"^component 2 is mostly not .*agreement 0\.70.*give more points"),
+        ([0.1, 0.9, 0.2], 0.94, r"^components 1, 3 are mostly not .*agreement 0\.10.*give more points"),
+        ([0.1] * 5, 0.95, r"^components 1, 2, 3, 4, 5 are mostly not .*all components together are \(agreement 0\.95"),
+        ([0.1] * 7, 1.0, r"^components 1, 2, 3, 4, 5 and 2 more are mostly not .*have traded places"),
+    ],
+)
+def test_the_warning_names_the_components_that_share_less_than_half_of_their_variance(components, subspace, words):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        Agreement(np.array(components), subspace, 100).warn()
+    assert len(told) == (words is not None)
+    if words is not None:
+        assert re.search(words, str(told[0].message))
 
 
 def test_auto_keeps_what_agreement_asks_for():

@@ -154,6 +154,19 @@ def test_rows_that_do_not_count_cost_no_digits_wherever_they_lie(first, cloud):
     assert_equal_moments(in_blocks, counting, rtol=1e-13)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_may_be_beyond_what_float32_holds_and_some_zero(dtype, scale, cloud):
+    weights = np.arange(len(cloud)) % 3.0
+    rows, kernel = cloud.astype(dtype), named_kernel("rbf", gamma=0.3)
+    points = rows[:5]
+    whitening = whiten(gram_of_points(kernel, points)).matrix
+    expected, found = (MomentSum(kernel, points, whitening).over(rows, unit * weights, 1) for unit in (1.0, scale))
+    assert found.weight == pytest.approx(scale * weights.sum())
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.covariance(True), expected.covariance(True), rtol=1e-5, atol=1e-9)
+
+
 def test_a_mean_far_away_costs_no_digits(cloud):
     """The scatter is kept about the mean: a linear kernel 10,000 away loses nothing that float64 rows still have."""
     far, points = cloud + 1e4, np.eye(5) * 1e4

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 
 import kernelsieve as ks
-from kernelsieve.fit.parameters import plain
+from kernelsieve.fit.parameters import plain, whole_number
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
 Number = Callable[[Any], Any]
@@ -111,3 +112,44 @@ def test_words_truth_values_and_fractions_become_pythons_own(given: Any, meant: 
 @pytest.mark.parametrize("value", [3, 0.5, "auto", None, True, np.arange(3), {"a": np.int8(1)}, ["a"], (1, 2)])
 def test_anything_else_stays_the_object_that_it_is(value: Any) -> None:
     assert plain(value) is value
+
+
+# Of the parameters of these names, or of one class, numbers that are allowed and numbers beyond the limit.
+LIMITS: dict[str, tuple[list[float], list[float]]] = {
+    "n_components n_support n_nodes n_dictionary n_candidates n_directions n_nonzero max_evaluations": ([1], [0, -1]),
+    "batch_size budget rank max_iter admm_max_iter admm_outer_max_iter": ([1], [0, -1]),
+    "n_optimization_samples max_categories cv KernelMonitor.n_support": ([2], [1]),
+    "n_swaps lags iterated_power": ([0], [-1]),
+    "tol alpha l2 l2_alpha gamma2 prune_tol eps_abs eps_rel outer_tol KernelPCA.gamma": ([0, 1e-300], [-1e-300]),
+    "gamma degree coherence learning_rate learning_decay half_life": ([1e-300, 1e9], [0, -1.0]),
+    "max_residual noise_variance ridge penalty c": ([1e-300, 1e9], [0, -1.0]),
+    "ElasticNetKernelPCA.tol ElasticNetKernelPCA.alpha RobustSparseKernelPCA.tol": ([1e-300], [0]),
+    "RobustSparseKernelPCA.alpha": ([1e-300], [0]),
+    "variance agreement target_error noise_fraction false_alarm_rate": ([1e-9, 1 - 1e-9], [0, 1, 1.5]),
+    "tau SparseKernelPCA.n_support DissimilarityKernelPCA.n_nodes ImprovedKernelPCA.n_nodes": ([1e-9, 1], [0, 1.5]),
+    "SparseKernelPCA.n_components": ([1e-9, 1], [0, -1, 1.5]),
+    "SparseKernelPCA.max_evaluations": ([1e-9, 1], [0, -1]),
+    "KernelPCA.degree": ([0, 1e9], [-1]),
+    "smoothing": ([0.001, 1], [0, 1.5]),
+    "coef0": ([-1e300, 0, 1e300], [np.inf]),
+}
+LIMIT_OF = {name: limits for names, limits in LIMITS.items() for name in names.split()}
+
+
+def test_a_count_may_be_as_large_as_32_bits_hold() -> None:
+    assert whole_number("n", 2**31) == 2**31
+    with pytest.raises(ValueError, match="whole number from 1"):
+        whole_number("n", 2**31 + 1)
+
+
+@pytest.mark.parametrize("name", [name for name in ks.__all__ if hasattr(getattr(ks, name), "_parameter_constraints")])
+def test_a_parameter_may_be_any_number_up_to_its_limit_and_none_beyond(name: str) -> None:
+    constraints = getattr(ks, name)._parameter_constraints
+    for parameter, kinds in constraints.items():
+        if any(isinstance(kind, Interval) for kind in kinds):
+            allowed, refused = LIMIT_OF.get(f"{name}.{parameter}") or LIMIT_OF[parameter]
+            for value in allowed:
+                validate_parameter_constraints({parameter: kinds}, {parameter: value}, name)
+            for value in refused:
+                with pytest.raises(InvalidParameterError):
+                    validate_parameter_constraints({parameter: kinds}, {parameter: value}, name)

@@ -9,9 +9,21 @@ import numpy as np
 import pytest
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
-from kernelsieve.fit.captured_ratio import Estimate, PointsOnRows, _agreed, _Squares, disagreement, error_of_few, n_real
+from kernelsieve.fit.captured_ratio import (
+    Estimate,
+    PointsOnRows,
+    _agreed,
+    _Squares,
+    components_for,
+    disagreement,
+    error_of_few,
+    mean_outside,
+    n_real,
+)
+from kernelsieve.fit.expansion import KernelExpansion
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import span_of
+from kernelsieve.fit.rowset import draw
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
@@ -86,8 +98,93 @@ def test_what_components_of_one_half_capture_on_the_other(name, center, weighted
     assert other == pytest.approx(captured(first, second).sum(), rel=1e-7)
 
 
-def test_one_row_has_no_halves(cloud):
-    sample, *_ = made(cloud[:1], "rbf", center=True, n_evaluation=1)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_of_the_data_and_all_of_it_are_told_apart(weighted, cloud):
+    """Rows that all data consist of, and the last rows of a part, with their chances of being among them."""
+    weights = np.random.default_rng(1).uniform(0.2, 3, 80) if weighted else None
+    sample, gram, counts = made(cloud, "rbf", center=True, weights=weights, n_evaluation=50)
+    shares = np.full(80, 1 / 80) if counts is None else counts / counts.sum()
+    assert (sample.unit_weights is None) if counts is None else sample.unit_weights == pytest.approx(shares)
+    np.testing.assert_allclose(sample.all_rows.gram, gram, rtol=1e-6)
+    np.testing.assert_allclose(sample.all_rows.unit_weights, shares)
+    assert sample.all_rows.is_all
+    np.testing.assert_allclose(sample.other_rows.gram, gram[30:, 30:], rtol=1e-6)
+    np.testing.assert_allclose(sample.other_rows.unit_weights, shares[30:] / shares[30:].sum())
+    assert sample.other_rows.chance == pytest.approx(5 / 8)
+    part = replace(sample, rows=replace(sample.rows, whole=False), n_population=200)
+    assert part.all_rows is None
+    assert (part.evaluation.chance, part.other_rows.chance) == pytest.approx((1 / 4, 1 / 4))
+    assert not part.evaluation.is_all
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_are_drawn_one_half_evenly_and_one_half_by_what_they_carry(weighted):
+    rng = np.random.default_rng(0)
+    carried, weights = rng.exponential(size=300), rng.uniform(0.5, 2, 300) if weighted else None
+    omega = np.ones(300) if weights is None else weights
+    drawn, chance = draw(carried, weights, 40), 20 * omega / omega.sum() + 20 * omega * carried / (omega @ carried)
+    assert chance.max() < 1
+    assert len(drawn.places) == 40
+    np.testing.assert_allclose(drawn.chances, chance[drawn.places])
+    np.testing.assert_allclose(drawn.weights, omega[drawn.places] / drawn.chances)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_part_of_the_mean_outside_is_that_of_pairs_of_different_rows_or_of_all(whole, weighted, cloud, new_rows):
+    """Of 15 rows: sums over pairs, of k(x, y) and of its part within the span, by the gram."""
+    weights = np.random.default_rng(1).uniform(0.2, 3, 15) if weighted else None
+    sample, gram, counts = made(cloud[:15], "rbf", center=True, weights=weights)
+    rows = replace(sample.evaluation, is_all=whole)
+    points = new_rows[:3]
+    span = span_of(ArrayRows(cloud[:15], weights), Points(sample.kernel, points, None), center=True)
+    cross = gram_of("rbf", np.asarray(rows.given), points, **KERNELS["rbf"])
+    residual = gram - cross @ np.linalg.solve(gram_of("rbf", points, **KERNELS["rbf"]), cross.T)
+    pairs = np.outer(*[np.ones(15) if counts is None else counts] * 2) * (whole or 1 - np.eye(15))
+    outside = float(np.sum(pairs * residual) / pairs.sum())
+    assert outside > 1e-3
+    found = mean_outside(PointsOnRows(sample.kernel, points, rows), span, indefinite=False)
+    assert found == pytest.approx(outside, rel=1e-6)
+    assert mean_outside(PointsOnRows(sample.kernel, points, rows), span, indefinite=True) == 0.0
+    assert mean_outside(PointsOnRows(sample.kernel, points, rows), replace(span, center=False), indefinite=False) == 0.0
+
+
+@pytest.mark.parametrize("n_population", [120, 150, 300, 10**6])
+def test_fewer_rows_explain_more_by_as_many_components(n_population):
+    """What n rows explain is too high by a/n - a/N, and a/n is what halves of them explain too much beside them."""
+    X = np.random.default_rng(0).standard_normal((120, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2]
+    sample, gram, _ = made(X, "rbf", center=True, n_evaluation=120)
+    rows = replace(sample.evaluation, is_all=n_population == 120, chance=120 / n_population)
+
+    def explained(some):
+        values = exact_kernel_pca(some, len(some))[0]
+        return np.append(np.cumsum(values) / values.sum(), np.ones(120 - len(some)))
+
+    first, second = (half.places for half in rows.halves)
+    in_halves = (explained(gram[np.ix_(first, first)]) + explained(gram[np.ix_(second, second)])) / 2
+    of_all = explained(gram) - (in_halves - explained(gram)) * (1 - 120 / n_population)
+    for share in (0.3, 0.5, 0.7, 0.8, 0.9):
+        assert components_for(share, rows) == np.flatnonzero(np.maximum.accumulate(of_all) >= share)[0] + 1
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_components_of_any_length_have_an_orthonormal_basis(unit, cloud, new_rows):
+    """Of three vectors in two dimensions, in any unit: V = U T, U'K U = 1, and reconstructions are projections."""
+    kernel, points = named_kernel("rbf", gamma=0.3), new_rows[:6]
+    gram, some = gram_of("rbf", points, gamma=0.3), np.random.default_rng(0).standard_normal((6, 2))
+    coef = unit * some @ np.array([[1.0, 0.5, 2.0], [0.0, 1.0, -1.0]])
+    expansion = KernelExpansion(kernel, points, coef, np.zeros(3), orthogonal=False)
+    basis = expansion.orthonormal
+    np.testing.assert_allclose(basis.coef.T @ gram @ basis.coef, np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(basis.coef @ (basis.coef.T @ gram @ some), some, atol=1e-9)
+    scores, cross = expansion.transform(cloud), gram_of("rbf", cloud, points, gamma=0.3)
+    projected = some @ np.linalg.solve(some.T @ gram @ some, some.T @ cross.T)
+    np.testing.assert_allclose(coef @ expansion.weights_of(scores).T, projected, atol=1e-8)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_one_row_has_no_halves(center, cloud):
+    sample, *_ = made(cloud[:1], "rbf", center=center, n_evaluation=1)
     assert sample.evaluation.captured_across == (0.0, 0.0)
 
 

@@ -156,6 +156,26 @@ def test_group_with_one_column_is_the_lasso_where_points_are_near_copies():
     np.testing.assert_array_equal(joint.active, alone.active)
 
 
+def test_a_sweep_sets_each_row_to_its_best_value_with_the_others_fixed():
+    """By one row's optimality condition: H_ii a + alpha w a / |a| = r, or |r| <= alpha w where the row is zero."""
+    rng = np.random.default_rng(0)
+    root, linear, weights, alpha = rng.standard_normal((12, 9)), rng.standard_normal((9, 3)), rng.uniform(1, 2, 9), 2.0
+    hessian, values = root.T @ root / 4, rng.standard_normal((9, 3))
+    support = group._Support(HessianQuadratic(hessian, linear, 1.0), alpha, weights, np.arange(9), values.copy())
+    support.relax(np.arange(2, 9))
+    for i in range(2, 9):
+        values[i] = 0
+        left = linear[i] - hessian[i] @ values
+        share = 1 - alpha * weights[i] / np.linalg.norm(left)
+        if share > 0:
+            values[i] = share * left / hessian[i, i]
+    kept = np.flatnonzero(values.any(axis=1))
+    assert 2 < len(kept) < 9
+    np.testing.assert_array_equal(support.members, kept)
+    np.testing.assert_allclose(support.values, values[kept], rtol=1e-12)
+    np.testing.assert_array_equal(support.hessian, hessian[np.ix_(kept, kept)])
+
+
 def test_a_row_that_a_step_leaves_on_zero_is_gone(monkeypatch):
     """By rounding a step may carry a row to zero and not through it; the next one would divide by its length."""
     rng = np.random.default_rng(0)
