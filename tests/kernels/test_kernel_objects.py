@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import pickle
 from dataclasses import fields, is_dataclass
@@ -287,6 +288,61 @@ def test_numbers_change_no_property_and_a_normalized_kernel_is_bounded(kernel):
     for fact in ("differentiable", "stationary", "isotropic", "bounded"):
         assert getattr(2.0 * kernel, fact) == getattr(kernel, fact) == getattr(kernel + 0.5, fact)
     assert normalized(kernel).bounded  # |k(x, y)|^2 <= k(x, x) k(y, y)
+
+
+@pytest.mark.parametrize("join", [operator.add, operator.mul])
+def test_a_sum_has_a_property_that_both_parts_have_and_takes_the_distance_that_one_of_them_takes(join):
+    smooth, steps, inner, odd = RBF(width=0.6), Hamming(width=1.0), Linear(), Sigmoid()
+    kinds = (smooth, Laplacian(width=2.0), steps, inner, odd, Matern(width=1.0))
+    for one, other in itertools.product(kinds, repeat=2):
+        both = join(one, other)
+        for fact in ("differentiable", "stationary", "isotropic", "bounded"):
+            assert getattr(both, fact) == (getattr(one, fact) and getattr(other, fact))
+        manhattan = {one.metric, other.metric} != {"euclidean"}
+        assert both.metric == ("manhattan" if manhattan else "euclidean")
+        signs = {one.definite, other.definite}
+        assert both.definite is (False if False in signs else None if None in signs else True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exponents_of_far_rows_are_logarithms_of_the_values(name):
+    """Near enough for the values to be numbers; kernels that fall off by distance have them."""
+    kernel = settled(CASES[name][0])
+    found = kernel.far_exponents(ROWS, POINTS)
+    assert found is not None or not isinstance(kernel, RBF | Matern | Cauchy | RationalQuadratic | Laplacian | Hamming)
+    if found is not None:
+        np.testing.assert_allclose(found, np.log(kernel(ROWS, POINTS)), rtol=1e-9, atol=1e-12)
+        other = RBF(gamma=0.5)
+        for both in (kernel + 0.5, 3.0 * kernel, kernel + other, kernel * other):
+            np.testing.assert_allclose(
+                both.far_exponents(ROWS, POINTS), np.log(both(ROWS, POINTS)), rtol=1e-9, atol=1e-12
+            )
+    assert (kernel + Linear()).far_exponents(ROWS, POINTS) is None
+    assert (Linear() * kernel).far_exponents(ROWS, POINTS) is None
+
+
+def test_parameters_of_kernels_may_be_at_their_limits():
+    x = np.abs(ROWS[:5])
+    for kernel in (
+        Polynomial(0),
+        Polynomial(0.5, gamma=1.0),
+        ANOVA(1, width=1.0),
+        Bessel(order=0, degree=1, width=1.0),
+    ):
+        assert np.isfinite(settled(kernel)(x, x)).all()
+    np.testing.assert_allclose(settled(Polynomial(0))(x, x), 1.0)
+
+
+@pytest.mark.parametrize("near", [1e3, 3e4])
+def test_tensors_far_from_the_origin_keep_the_digits_of_their_differences(near):
+    """Of rows beside points at the origin and far from it, against differences in float64."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.standard_normal((4, 3)), near + rng.standard_normal((4, 3))]).astype(np.float32)
+    rows = np.concatenate([points[:6] + 0.5, points[2:] - 0.25]).astype(np.float32)
+    expected = np.exp(-0.5 * cdist(rows.astype(float), points.astype(float), "sqeuclidean"))
+    found = RBF(gamma=0.5)(torch.tensor(rows), torch.tensor(points)).numpy()
+    np.testing.assert_allclose(found, expected, atol=3e-6)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -229,6 +229,7 @@ def test_centres_are_tried_for_vectors_and_never_for_numbers_of_objects(digits):
         (lambda X, Y: X @ Y.T + np.arange(len(X))[:, None] * 0 + X[:, :1], "not symmetric"),
         (lambda X, Y: gaussian(X, Y) * np.nan, "returned nan for the pair"),
         (lambda X, Y: gaussian(X, Y)[:1], "neither vectorised"),
+        (lambda X, Y: gaussian(X, Y)[:5], r"callable returned shape \(5, \d+\), expected"),
         (lambda X, Y: gaussian(X, Y) * (1 + 1j), "complex numbers"),
         (lambda x, y: float(np.sum(x)) if np.ndim(x) == 1 else "no", "not symmetric"),
     ],
