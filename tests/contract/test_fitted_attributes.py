@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA
+from kernelsieve.rules.registry import SELECTORS
 
 
 def test_everything_promised_is_there(cloud):
@@ -22,6 +23,14 @@ def test_everything_promised_is_there(cloud):
     assert model.n_iter_ >= 1
     assert model.converged_ in (True, False)
     assert model.selection_report_["rule"] == "optimized"
+
+
+@pytest.mark.parametrize("rule", sorted({*SELECTORS} - {"optimized"}))
+def test_rules_that_choose_rows_need_no_steps_to_converge(rule, cloud):
+    model = SparseKernelPCA(2, n_support=10, selection=rule, random_state=0).fit(cloud)
+    assert model.converged_ is True
+    assert model.n_iter_ == 1
+    assert model.n_support_ == 10
 
 
 def test_everything_promised_by_the_likelihood_is_there(cloud):

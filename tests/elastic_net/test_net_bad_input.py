@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from oracles import assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from kernelsieve import ElasticNetKernelPCA
+from kernelsieve.models.elastic_net import _warn_of_correlation
 
 # Bad input
 
@@ -178,6 +180,24 @@ def test_warnings_point_at_the_users_line(cloud):
     with pytest.warns(ConvergenceWarning) as caught:
         ElasticNetKernelPCA(2, alpha=[0.3, 0.5], max_iter=2, **RBF).fit(cloud)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize(("correlation", "said"), [(-0.72, True), (0.69, False)])
+def test_scores_that_earlier_ones_explain_by_half_are_told_of_in_any_unit(correlation, said, unit):
+    """The second component's scores share correlation^2 of their variance with those of the first."""
+    directions = np.array([[1.0, correlation, 0.0], [0.0, np.sqrt(1 - correlation**2), 0.0], [0.0, 0.0, 1.0]])
+    span = SimpleNamespace(covariance=unit * np.eye(3), spread=0.5)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _warn_of_correlation(directions @ np.diag([2.0, 1.0, 0.0]), span)
+    assert [str(one.message)[:49] for one in told] == said * ["the scores of component(s) 1 are mostly those of "]
+
+
+def test_a_gap_that_is_not_reached_is_said(cloud):
+    with pytest.warns(ConvergenceWarning, match="a duality gap of tol=1e-300 was not reached"):
+        model = ElasticNetKernelPCA(2, alpha=0.3, tol=1e-300, **RBF).fit(cloud)
+    assert not model.converged_
 
 
 def test_no_warning_on_ordinary_data(digits):

@@ -220,6 +220,8 @@ def test_error_and_score_against_an_explicit_feature_map(rows, kernel, center):
     errors = np.sum((new - mean - captured @ components[:2]) ** 2, axis=1)
     assert_allclose(model.reconstruction_error(Y), errors)
     assert_allclose(model.score(Y), np.sum(captured**2) / np.sum((new - mean) ** 2))
+    if not center:
+        assert model.score(np.zeros((2, X.shape[1]))) == 1.0 or kernel == "poly"  # nothing varies, so nothing is lost
     total = np.sum((features - mean) ** 2) / len(X)
     assert_allclose(model.explained_variance_ratio_, model.explained_variance_ / total)
     assert_allclose(model.explained_variance_ratio_.sum(), model.score(X))

@@ -10,6 +10,15 @@ import scipy.sparse
 from kernelsieve.rows.frames import Frame, as_column
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [(np.zeros(3), r"an array of shape \(3,\) was given"), (["a"], r"of shape \(1,\)"), (3.0, "float was")],
+)
+def test_only_rows_by_columns_are_a_table(table, said):
+    with pytest.raises(ValueError, match=f"rows by columns: .*{said}"):
+        Frame(table)
+
+
 def pandas_table():
     return pd.DataFrame(
         {
