@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
@@ -77,7 +77,7 @@ from ..numerics import EPS
 from ..rows.checks import FiniteCheck
 from ..rows.rows import cut_for_device, with_smaller_blocks
 from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
-from ..threads import cached_property, one_blas_thread, ordered_map, row_groups
+from ..threads import CACHE_BYTES, cached_property, one_blas_thread, ordered_map, row_groups
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class FeatureSums:
         self.weight += unit * mass
         if self.shift is None:
             # The mean is weighted, because rows of weight zero may be far away, and a shift far away costs digits.
-            self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
+            self.shift = xp.mean(features, axis=0) if weights is None else _sum_of(features, weights / mass)
         features -= self.shift
         if isinstance(lengths, float):
             self.trace = self.trace + unit * mass * lengths
@@ -173,9 +173,9 @@ class FeatureSums:
             self.trace = self.trace + unit * xp.sum(lengths, dtype=self.whitening.dtype)
         if weights is None:
             # A product with ones, in the precision of the features, takes a quarter of the time of a sum in float64.
-            self.total += like(self._ones_like(features[:, 0]) @ features, self.whitening)
+            self.total += like(_sum_of(features, self._ones_like(features[:, 0])), self.whitening)
         else:
-            self.total += unit * like(weights @ features, self.whitening)
+            self.total += unit * like(_sum_of(features, weights), self.whitening)
             features *= xp.sqrt(weights)[:, None]
         self._add_products(features, unit)
 
@@ -204,6 +204,11 @@ class FeatureSums:
             off = self.total / self.weight  # the mean minus the shift
             mean, scatter = off + like(self.shift, off), self.products - self.weight * (off[:, None] * off)
         return Moments(self.whitening, self.weight, mean, scatter, float(self.trace))
+
+
+def _sum_of(features: Array, weights: Array) -> Array:
+    """The weighted sum of features; numpy's `matmul` would keep the interpreter's lock (kernels/blocks.py)."""
+    return np.dot(weights, features) if is_numpy(features) else weights @ features
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:
@@ -316,9 +321,8 @@ class MomentSum:
         def group_moments(group: tuple[int, Array, list[slice]]) -> Moments:
             first, X, ranges = group
             sums = FeatureSums(self.whitening, whitened=whitened)
-            for part in ranges:
-                rows = slice(first + part.start, first + part.stop)
-                block = self._block(check(X[part, :], rows.start))
+            for part, block in _checked(X, ranges, first, check):
+                rows, block = slice(first + part.start, first + part.stop), self._block(block)
                 with overwritten_blocks():
                     features = cross_gram(block)
                     if whitened:
@@ -373,6 +377,18 @@ class MomentSum:
         if self.kernel.unit_length:
             return 1.0
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
+
+
+def _checked(X: Array, ranges: list[slice], first: int, check: FiniteCheck) -> Iterator[tuple[slice, Array]]:
+    """The ranges with their rows of X; `check` is called on those of several together, as many as fit in the cache."""
+    n_bytes = (ranges[0].stop - ranges[0].start) * X.shape[1] * itemsize(X)
+    together = 1 if scipy.sparse.issparse(X) else max(1, CACHE_BYTES // n_bytes)
+    for i in range(0, len(ranges), together):
+        joined = ranges[i : i + together]
+        rows = slice(joined[0].start, joined[-1].stop)
+        block = check(X[rows, :], first + rows.start)
+        for one in joined:
+            yield one, block[one.start - rows.start : one.stop - rows.start, :] if together > 1 else block
 
 
 def forgotten(moments: Moments, share: float) -> Moments:

@@ -97,10 +97,14 @@ def direct_broadcasts() -> Iterator[None]:
 
 
 def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
-    """block @ matrix, in memory that the next product of the same `name` in this thread overwrites."""
+    """block @ matrix, in memory that the next product of the same `name` in this thread overwrites.
+
+    numpy's `dot` hands the interpreter's lock on; its `matmul` keeps the lock if the result is small, however long that
+    takes.
+    """
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
-    return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
+    return np.dot(block, matrix, out=_scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
 
 
 def overwritten_float64(rows: Array) -> Array:

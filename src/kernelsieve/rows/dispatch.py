@@ -261,16 +261,17 @@ def _blocks_at_hand(
 ) -> Iterator[list[tuple[int, Array]]]:
     """Neighbouring blocks to be processed at the same time, because one small block would keep few threads busy.
 
-    No more are added once their rows and values have `enough` bytes.  Of blocks that are read, only those are taken
-    together that need not be waited for, at most twice as many as the last time, so that little more is read than is
-    asked for.  Blocks on a device are returned one by one.
+    No more are added once their values, and the rows that were read for them, have `enough` bytes.  Of blocks that are
+    read, only those are taken together that need not be waited for, at most twice as many as the last time, so that
+    little more is read than is asked for.  Blocks on a device are returned one by one.
     """
     found: list[tuple[int, Array]] = []
     n_bytes, most = 0, min(MOST_AHEAD, len(rows.stream.parts or [1]))
     try:
         for start, block in blocks:
             found.append((start, block))
-            n_bytes += int(block.shape[0]) * (int(block.shape[1]) + width) * itemsize(block)
+            n_columns = width + (0 if rows.in_memory else int(block.shape[1]))
+            n_bytes += int(block.shape[0]) * n_columns * itemsize(block)
             full = is_foreign(block) or n_bytes >= enough or len(found) >= most
             if full or not rows.at_hand():
                 yield found

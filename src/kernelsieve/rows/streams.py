@@ -28,8 +28,20 @@ from threading import get_ident
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dasum, ddot
 
-from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, like, namespace, numbers, take_rows
+from ..arrays import (
+    Array,
+    as_float64,
+    float64_like,
+    is_foreign,
+    is_numpy,
+    itemsize,
+    like,
+    namespace,
+    numbers,
+    take_rows,
+)
 from ..errors import quoted
 from ..kernels.blocks import overwritten_blocks, overwritten_float64
 from ..numerics import DEPENDENT
@@ -403,7 +415,10 @@ def _sums(projections: Array, start: int, weights: Array) -> tuple[Any, Any]:
     xp, n_rows, first = namespace(projections), int(projections.shape[0]), start % PERIOD
     if first + n_rows > 2 * PERIOD:
         weights = xp.concat([weights[:PERIOD]] * (2 + n_rows // PERIOD))
-    return weights[first : first + n_rows] @ projections, xp.sum(xp.abs(projections))
+    weights = weights[first : first + n_rows]
+    if is_numpy(projections):  # scipy keeps the interpreter's lock, which other threads would hold up for longer
+        return ddot(weights, projections), dasum(projections)
+    return weights @ projections, xp.sum(xp.abs(projections))
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
