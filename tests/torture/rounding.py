@@ -32,7 +32,7 @@ K_DD = G G' + R.  Components that are the best in a span are in it, and g = 0.  
                                     |g_k(x)| <= floor |A_k|
     nets on some of D, some rows    |g_k(x)|^2 <= k(x, x) A_k'R A_k <= max k(x, x) floor |A_k|^2
 
-The floor is the whitening's: RANK_TOLERANCE of the largest eigenvalue, that for float32 rows, or the size of the most
+The floor is the whitening's: the share in RANK_TOLERANCES of the largest eigenvalue, or the size of the most
 negative eigenvalue where that is larger.  The largest of K_DD is at most that of all rows, and so is the negative one.
 """
 
@@ -51,7 +51,7 @@ from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.kernels.views import Stretched
 from kernelsieve.numerics import DEPENDENT
 from kernelsieve.rows.kinds import object_rows
-from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from kernelsieve.spectrum.whitening import RANK_TOLERANCES
 
 SAFETY = 2.0
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
@@ -190,7 +190,7 @@ def _as_taken(kernel: Any, rows: np.ndarray) -> np.ndarray:
 
 def _floor(values: np.ndarray, single: bool) -> float:
     """Eigenvalues no larger are left out; `values` ascend."""
-    return max((RANK_TOLERANCE_FLOAT32 if single else RANK_TOLERANCE) * float(values[-1]), -float(values[0]))
+    return max(RANK_TOLERANCES[4 if single else 8] * float(values[-1]), -float(values[0]))
 
 
 def _coefficients(model: Any) -> np.ndarray:

@@ -29,9 +29,9 @@ from ..fit.moments import gram_of
 from ..kernels import Kernel
 from ..rows.checks import finite
 from ..rows.rows import in_one_array
-from ..search.lbfgs import Ascent, Evaluation
+from ..search.lbfgs import LITTLE, Ascent, Evaluation
 from ..search.subspace import Coordinates
-from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
+from ..spectrum.whitening import RANK_TOLERANCES, whiten
 from ..threads import cached_property
 
 
@@ -104,45 +104,42 @@ class Moved:
     """Where the points ended, in the search's coordinates."""
 
     points: np.ndarray  # (m, r)
-    errors: list[float]  # relative, before every step and after the last
-    finished: bool  # no further step lowers the error
-
-    @property
-    def n_steps(self) -> int:
-        return len(self.errors) - 1
-
-    @property
-    def converged(self) -> bool:
-        """Whether the last quarter of the steps lowered the relative error by no more than .005."""
-        return self.finished or self.errors[3 * self.n_steps // 4] - self.errors[-1] <= 5e-3
+    n_steps: int
+    converged: bool
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
-    """Take a fifth of the steps from every start, on about 2,000 rows; then go on from the best result, on all rows."""
-    part = objective.part(2000)
-    runs = [descend(part, start, max(1, round(0.2 * max_iter))) for start in starts]
-    best = min(runs, key=lambda run: run.errors[-1])
-    rest = descend(objective, best.points, max_iter - best.n_steps)
-    return Moved(rest.points, best.errors[:-1] + rest.errors, rest.finished)
+    """Take a fifth of the steps from every start, on about 2,000 rows; then go on from the best result, on all rows.
+
+    A step that removes less than 1e-9 of the squared error at the start is the last.
+    """
+    part, least = objective.part(2000), 1e-9
+    runs = [Descent(part, start) for start in starts]
+    for run in runs:
+        run.run(max(1, round(0.2 * max_iter)), least)
+    best = min(runs, key=lambda run: run.error)
+    rest, n_steps = Descent(objective, best.points), max_iter - best.n_steps
+    before = rest.error_at(rest.finish(n_steps, min(n_steps, round(max_iter / 4)), least))
+    return Moved(rest.points, best.n_steps + rest.n_steps, rest.converged or before - rest.error <= LITTLE)
 
 
-def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
-    """Up to `n_steps` steps of L-BFGS, which maximise the share that is removed of the start's squared error."""
-    gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
-    ascent = LongAscent(gone, start)
-    squares = [gone.first]
-    while len(squares) <= n_steps and not ascent.converged:
-        before = ascent.n_steps
-        ascent.run(1, 1e-9)  # ends with a step that removes less than this share of the first error
-        if ascent.n_steps > before:
-            squares.append(max((1.0 - ascent.value) * gone.first, 0.0))
-    return Moved(ascent.points, [float(np.sqrt(square)) for square in squares], ascent.converged)
-
-
-class LongAscent(Ascent):
-    """L-BFGS that remembers more steps than usual, which cost little compared with the kernel values."""
+class Descent(Ascent):
+    """L-BFGS on an error; it remembers more steps than usual, which cost little compared with the kernel values."""
 
     MEMORY = 20
+
+    def __init__(self, objective: Objective, start: np.ndarray) -> None:
+        self._first = max(objective(start)[0], np.finfo(np.float64).tiny)
+        super().__init__(ErrorGone(objective, self._first), start)
+
+    @property
+    def error(self) -> float:
+        """The relative error at the current points."""
+        return self.error_at(self.value)
+
+    def error_at(self, value: float) -> float:
+        """The relative error, if the share `value` of the squared error at the start has been removed."""
+        return float(np.sqrt(max((1.0 - value) * self._first, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ class ScoreError:
     source: KernelExpansion
     rows: Array  # (n, d)
     kind: str
-    float32: bool = False
+    n_bytes: int = 8  # of a number of the original's points
     n_threads: int = 1
 
     on_rows = True
@@ -291,7 +288,8 @@ class ScoreError:
         features, mean = self._features(support)
         lengths = np.linalg.norm(features, axis=0)
         lengths = np.where(lengths > 0, lengths, 1.0)
-        cutoff = 1e-6 if self.float32 else 1e-12  # singular values below this share of the largest are rounding
+        # Singular values below this share of the largest are rounding.
+        cutoff = RANK_TOLERANCES[self.n_bytes]
         coef, *_ = scipy.linalg.lstsq(features / lengths, self.target, cond=cutoff, check_finite=False)
         coef = coef / lengths[:, None]
         squares = np.sum((self.target - features @ coef) ** 2, axis=0)
@@ -323,7 +321,7 @@ class FeatureError:
     """The error of the components themselves, |v - v'|, which needs no rows."""
 
     source: KernelExpansion
-    float32: bool = False
+    n_bytes: int = 8  # of a number of the original's points
     n_threads: int = 1
     kind = "feature space"
     on_rows = False
@@ -360,7 +358,7 @@ class FeatureError:
 
     def refit(self, support: ReducedPoints) -> Refit:
         gram = gram_of(support.kernel, support.points)
-        whitening = to_numpy(whiten(gram, RANK_TOLERANCE_FLOAT32 if self.float32 else RANK_TOLERANCE).matrix)
+        whitening = to_numpy(whiten(gram, RANK_TOLERANCES[self.n_bytes]).matrix)
         inner = self._inner_products(support)
         coef = whitening @ (whitening.T @ inner)
         squares = self.variation - 2 * np.sum(coef * inner, axis=0) + np.einsum("ij,ij->j", coef, gram @ coef)

@@ -39,7 +39,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import MultiTaskLasso
 
-from ..arrays import Array, as_float64, to_numpy
+from ..arrays import Array, as_float64, itemsize, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
@@ -383,14 +383,14 @@ def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_thread
     An indefinite kernel has no distance in feature space, so the scores of the support points are used instead.
     """
     source = local_source(expansion)
-    float32 = expansion.points.dtype == np.float32
+    n_bytes = itemsize(expansion.points)
     if rows is not None:
         if expansion.kernel.precomputed:
             rows = expansion.kernel.bind(expansion.points)(rows)
-        return ScoreError(source, as_float64(rows), kind, float32, n_threads)
+        return ScoreError(source, as_float64(rows), kind, n_bytes, n_threads)
     if not source.kernel.definite and is_indefinite(source.kernel, gram_of(source.kernel, source.points)):
-        return ScoreError(source, source.points, "support points", float32, n_threads)
-    return FeatureError(source, float32, n_threads)
+        return ScoreError(source, source.points, "support points", n_bytes, n_threads)
+    return FeatureError(source, n_bytes, n_threads)
 
 
 def coordinates_for(error: ExpansionError) -> Coordinates | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import quoted, warn
-from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
+from ..spectrum.whitening import RANK_TOLERANCES
 from .model import Form, KernelCore, LinearCore
 from .preprocessing import VALUE, ExportError, Spread
 
@@ -139,7 +139,7 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
     # Directions of negligible eigenvalue would have large coefficients, whose rounding in float32 would cost more than
     # the directions add.
-    real = values > RANK_TOLERANCE_FLOAT32 * values[-1]
+    real = values > RANK_TOLERANCES[4] * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
     return replace(form, core=replace(core, coef=codes.points, mixing=mixing)), codes
 
@@ -167,7 +167,7 @@ def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
     """The components and the mean projected on other points, which lie close to the model's own."""
     wanted = core.coef if core.mean_coef is None else np.column_stack([core.coef, core.mean_coef])
     gram = core.kernel(points, points)
-    found, *_ = np.linalg.lstsq(gram, core.kernel(points, core.points) @ wanted, rcond=RANK_TOLERANCE_FLOAT32)
+    found, *_ = np.linalg.lstsq(gram, core.kernel(points, core.points) @ wanted, rcond=RANK_TOLERANCES[4])
     coef = found[:, : core.coef.shape[1]]
     if core.mean_coef is None:
         return replace(core, points=points, coef=coef)

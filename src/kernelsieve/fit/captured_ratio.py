@@ -213,7 +213,7 @@ def captured_on(rows: RowSet, chosen: Points, tolerance: float = RANK_TOLERANCE)
 
 
 def ratio_of_points(on_rows: PointsOnRows, sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
-    """The captured ratio of the best components on chosen points; `on_rows` has their kernel values at evaluation rows."""
+    """The captured ratio of the best components on chosen points; `on_rows` has their values at evaluation rows."""
     evaluation = sample.evaluation
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", evaluation.size, sample.n_components)

@@ -28,6 +28,7 @@ from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
 from ..search.chooser import Chooser, Effort, own_points
+from ..search.lbfgs import LITTLE
 from ..spectrum.whitening import check_kernel_values
 from ..streaming.partial_fit import PartialFit
 from .base import Found, KernelTransformer, Policy, RowRequest
@@ -230,7 +231,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     n_swaps: int = parameter(0, at_least(0))
     max_residual: float | None = parameter(None, more_than(0), None)
     max_iter: int = parameter(13, at_least(1))
-    tol: float = parameter(5e-3, at_least(0, Real))
+    tol: float = parameter(LITTLE, at_least(0, Real))
     half_life: float | None = parameter(None, more_than(0), None)
     keep_stream: bool = parameter(False, "boolean")
     record_drift: bool = parameter(False, "boolean")

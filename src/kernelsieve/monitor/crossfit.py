@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ..arrays import Array, take_rows, to_numpy
+from ..arrays import Array, itemsize, take_rows, to_numpy
 from ..errors import PoorComponentsWarning, TooFewPoints, TooFewRows, TooManyComponents
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
@@ -31,7 +31,7 @@ from ..fit.span import PointSpan
 from ..kernels import kernel_object, kernel_of
 from ..models.sparse import SparseKernelPCA
 from ..rows.streams import same_columns
-from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
+from ..spectrum.whitening import RANK_TOLERANCES, whiten
 from ..threads import effective_n_threads
 from .series import Series, WindowSample
 from .statistics import Detector, InputMap, Limit, constant_columns, fold_of, learn_map, no_map, run_bounds
@@ -229,8 +229,8 @@ def span_over(expansion: KernelExpansion, moments: Moments) -> PointSpan:
 
 def moment_sum(expansion: KernelExpansion, windows: Array) -> MomentSum:
     """The summand that computes moments over the points of a fitted model; `windows` only sets the precision."""
-    tolerance = RANK_TOLERANCE_FLOAT32 if "32" in str(windows.dtype) else RANK_TOLERANCE
-    whitening = whiten(gram_of(expansion.kernel, expansion.points), tolerance).matrix
+    gram = gram_of(expansion.kernel, expansion.points)
+    whitening = whiten(gram, RANK_TOLERANCES[itemsize(windows)]).matrix
     return MomentSum(expansion.kernel, expansion.points, whitening)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from ..arrays import Array, inner, namespace, numbers, row_dot, solve_factored, solve_lower
 from ..numerics import ROUNDING
 
+LITTLE = 5e-3  # a search has converged if the last quarter of its steps together gained no more than this share
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -145,6 +147,12 @@ class Ascent:
             else:
                 self.converged = self.value - before <= tolerance * abs(self.value)
         return self
+
+    def finish(self, n_steps: int, last: int, tolerance: float = 0.0) -> float:
+        """Take up to `n_steps` more steps; return the value before the `last` of them, to judge convergence by."""
+        before = self.run(n_steps - last, tolerance).value
+        self.run(last, tolerance)
+        return before
 
     def continue_on(self, objective: Objective) -> None:
         """Continue from these points with another form of the objective; the remembered steps are kept."""
