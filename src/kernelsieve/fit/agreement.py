@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -78,12 +79,11 @@ AGREEMENT = AgreementPlan()
 class Agreement:
     """How closely the components of a model match those of exact kernel PCA on the same rows."""
 
-    components: np.ndarray  # (M,) correlation of each component's scores with those of exact kernel PCA
-    subspace: float  # smallest canonical correlation between the two sets of components
-    n_samples: int  # number of rows that the agreement was measured on
+    components: Annotated[np.ndarray, "float[M]"]  # correlation of the scores with those of exact kernel PCA
+    subspace: Annotated[float, "float"]  # smallest canonical correlation between the two sets of components
+    n_samples: Annotated[int, "count"]  # number of rows that the agreement was measured on
 
     _file_sizes = ("M",)
-    _file_layout = {"components": "float[M]", "subspace": "float", "n_samples": "count"}
 
     def warn(self) -> None:
         """Warn of components that differ from those of exact kernel PCA, with advice."""

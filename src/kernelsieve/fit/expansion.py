@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
@@ -52,20 +52,13 @@ class KernelExpansion:
     """Support points, coefficients and offset: a fitted model."""
 
     kernel: Kernel
-    points: Array  # (m, d)
-    coef: Array  # (m, M)
-    offset: Array  # (M,)
-    mean_coef: Array | None = None  # (m,), None when not centred
-    orthogonal: bool = True  # whether the components, which have unit length, are orthogonal to each other
+    points: Annotated[Array, "rows[m, p]"]  # (m, d)
+    coef: Annotated[Array, "float[m, M]"]  # (m, M)
+    offset: Annotated[Array, "float[M]"]  # (M,)
+    mean_coef: Annotated[Array | None, "float[m]?"] = None  # (m,), None when not centred
+    orthogonal: Annotated[bool, "bool"] = True  # whether the components, of unit length, are orthogonal
 
     _file_sizes = ("m", "p", "M")
-    _file_layout = {
-        "points": "rows[m, p]",
-        "coef": "float[m, M]",
-        "offset": "float[M]",
-        "mean_coef": "float[m]?",
-        "orthogonal": "bool",
-    }
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` if the kernel read from a file cannot be evaluated on its own points."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
@@ -109,12 +109,11 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
 class RidgeMap:
     """A map from scores to rows, learned by ridge regression."""
 
-    centers: np.ndarray  # (m, M) scores of the support
-    gamma: float
-    coef: np.ndarray  # (1 + M + m, d)
+    centers: Annotated[np.ndarray, "float[k, M]"]  # (m, M) scores of the support
+    gamma: Annotated[float, "float"]
+    coef: Annotated[np.ndarray, "float[1+M+k, d]"]  # (1 + M + m, d)
 
     _file_sizes = ("M", "d")
-    _file_layout = {"centers": "float[k, M]", "gamma": "float", "coef": "float[1+M+k, d]"}
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless the gamma read from a file is a positive finite number."""

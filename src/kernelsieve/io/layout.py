@@ -1,6 +1,7 @@
 """What a model file must hold, as declared by the model's class, and the check of a state against it.
 
-A class says in `_file_layout` what `fit` leaves in it: the name of each attribute, and in a few words what it may be,
+An estimator says in `_file_layout` what `fit` leaves in it: the name of each attribute, and in a few words what it may
+be.  A record, which is a dataclass, says the same in the annotations of its fields, `Annotated[type, words]`:
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
     "count"                             a whole number that is not negative
@@ -30,7 +31,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse
@@ -289,11 +290,16 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
 
 
 def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of a record's sizes, and its layout; scikit-learn's KernelCenterer has none, so they are given here."""
+    """The names of a record's sizes, and its layout, which is that of the annotations of its fields.
+
+    scikit-learn's KernelCenterer has none, so they are given here.
+    """
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | OUTPUT
-    return cls._file_sizes, cls._file_layout  # type: ignore[attr-defined]
+    hints = get_type_hints(cls, include_extras=True)
+    layout = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+    return cls._file_sizes, layout | getattr(cls, "_file_layout", {})  # type: ignore[attr-defined]
 
 
 def _check_centerer(name: str, centerer: Any) -> None:

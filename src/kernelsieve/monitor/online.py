@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
@@ -66,25 +66,23 @@ class Record:
 class LiveState:
     """The state that a monitor keeps between calls of `update`."""
 
-    number: int = 0
-    tail: np.ndarray | None = None  # (<= lags, d) the last rows of the current unbroken series
-    smoothed: float | None = None  # the last value of the smoothed SPE
-    recent: tuple[bool, ...] = ()  # whether each of the last n judged rows was above the limit
+    number: Annotated[int, "count"] = 0
+    tail: Annotated[np.ndarray | None, "float[*, d]?"] = None  # the last rows of the current unbroken series
+    smoothed: Annotated[float | None, "float?"] = None  # the last value of the smoothed SPE
+    recent: Annotated[tuple[bool, ...], "list"] = ()  # whether each of the last n judged rows was above the limit
 
     _file_sizes = ("d",)
-    _file_layout = {"number": "count", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
 
 
 @dataclass(frozen=True)
 class Drift:
     """Moments with forgetting, and the rows that will be added at the next update."""
 
-    moments: Moments
-    half_life: float
-    waiting: list[np.ndarray] = field(default_factory=list)
+    moments: Annotated[Moments, "Moments[m]"]
+    half_life: Annotated[float, "positive"]
+    waiting: Annotated[list[np.ndarray], "list"] = field(default_factory=list)
 
     _file_sizes = ("m",)
-    _file_layout = {"moments": "Moments[m]", "half_life": "positive", "waiting": "list"}
 
     @property
     def step(self) -> int:

@@ -49,6 +49,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -73,11 +74,10 @@ NO_INPUT_DIRECTION = 1e-6
 class InputMap:
     """u = (x - center) * factor for a vector, (x - center) @ factor for a matrix."""
 
-    center: np.ndarray  # (q,)
-    factor: np.ndarray  # (q,) or (q, r)
+    center: Annotated[np.ndarray, "float[q]"]  # (q,)
+    factor: Annotated[np.ndarray, "float[q] | float[q, *]"]  # (q,) or (q, r)
 
     _file_sizes = ("q",)
-    _file_layout = {"center": "float[q]", "factor": "float[q] | float[q, *]"}
 
     def __call__(self, windows: Array) -> Array:
         """The windows mapped to u, in their own dtype and on their device; objects are not changed."""
@@ -173,12 +173,11 @@ TEMPORARIES = 8
 class Detector:
     """A fitted expansion with its input map and the variances of its scores; it computes T2, SPE and contributions."""
 
-    expansion: KernelExpansion  # its inputs are windows mapped by `inputs`
-    variances: np.ndarray  # (M,) variances of the training scores
-    inputs: InputMap
+    expansion: Annotated[KernelExpansion, "KernelExpansion[m, w, M]"]  # its inputs are windows mapped by `inputs`
+    variances: Annotated[np.ndarray, "positive[M]"]  # (M,) variances of the training scores
+    inputs: Annotated[InputMap, "InputMap[q]"]
 
     _file_sizes = ("m", "w", "M")
-    _file_layout = {"expansion": "KernelExpansion[m, w, M]", "variances": "positive[M]", "inputs": "InputMap[q]"}
 
     def statistics(self, windows: Array, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """T2 and SPE of each window, in float64 on the host."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -52,31 +52,19 @@ Words = Callable[[int, int], str]  # (row, column) -> what the column holds ther
 class UsualValues:
     """The usual values of the columns in normal rows; NaN, or an empty text, if a column has no such value."""
 
-    low: np.ndarray  # (d,) 5 % quantile of numbers
-    high: np.ndarray  # (d,) 95 % quantile of numbers
-    lowest: np.ndarray  # (d,) smallest number
-    highest: np.ndarray  # (d,) largest number
-    missing: np.ndarray  # (d,) share of rows without a value
-    kinds: np.ndarray  # (d,) kinds of the columns, as in `Block.kinds`
-    labels: np.ndarray  # (d,) the text that more than half of the rows have
+    low: Annotated[np.ndarray, "float[d]~"]  # (d,) 5 % quantile of numbers
+    high: Annotated[np.ndarray, "float[d]~"]  # (d,) 95 % quantile of numbers
+    lowest: Annotated[np.ndarray, "float[d]~"]  # (d,) smallest number
+    highest: Annotated[np.ndarray, "float[d]~"]  # (d,) largest number
+    missing: Annotated[np.ndarray, "float[d]"]  # (d,) share of rows without a value
+    kinds: Annotated[np.ndarray, "strings[d]"]  # (d,) kinds of the columns, as in `Block.kinds`
+    labels: Annotated[np.ndarray, "strings[d]"]  # (d,) the text that more than half of the rows have
     # Each text that at least 1 % of the rows have: its column, the text itself, and the share of the rows.
-    common_columns: np.ndarray  # (t,)
-    common_texts: np.ndarray  # (t,)
-    common_shares: np.ndarray  # (t,)
+    common_columns: Annotated[np.ndarray, "int[t]"]  # (t,)
+    common_texts: Annotated[np.ndarray, "strings[t]"]  # (t,)
+    common_shares: Annotated[np.ndarray, "float[t]"]  # (t,)
 
     _file_sizes = ("d",)
-    _file_layout = {
-        "low": "float[d]~",
-        "high": "float[d]~",
-        "lowest": "float[d]~",
-        "highest": "float[d]~",
-        "missing": "float[d]",
-        "kinds": "strings[d]",
-        "labels": "strings[d]",
-        "common_columns": "int[t]",
-        "common_texts": "strings[t]",
-        "common_shares": "float[t]",
-    }
 
     @classmethod
     def of(cls, block: Block) -> UsualValues:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import InitVar, dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import scipy.sparse
@@ -34,19 +35,19 @@ Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_w
 class Reservoir:
     """A sample of at most `size` of the `n_seen` rows that have arrived, in random order."""
 
-    size: int
-    seed: int
-    n_seen: int
-    weight: float  # the present total weight of all rows seen
-    numbers: np.ndarray  # (n,) places of the kept rows in the stream
-    rows: Array  # (n, d), None before the first row
-    priorities: np.ndarray | None = None  # (n,) descending
-    log_weights: np.ndarray | None = None  # (n,)
-    rate: float = 0.0  # c, the rate of forgetting: ln 2 / half_life
-    clock: int = 0  # time t of the next row
-    dropped: float = -math.inf  # largest priority of a row that was not kept
-    pending: tuple[Arrivals, ...] = ()  # rows that arrived after the last sort
-    n_pending: int = 0
+    size: Annotated[int, "count"]
+    seed: Annotated[int, "count"]
+    n_seen: Annotated[int, "count"]
+    weight: Annotated[float, "float"]  # the present total weight of all rows seen
+    numbers: Annotated[np.ndarray, "int[n]"]  # (n,) places of the kept rows in the stream
+    rows: Annotated[Array, "rows[n, d]?"]  # (n, d), None before the first row
+    priorities: Annotated[np.ndarray | None, "float[n]"] = None  # (n,) descending
+    log_weights: Annotated[np.ndarray | None, "float[n]"] = None  # (n,)
+    rate: Annotated[float, "float"] = 0.0  # c, the rate of forgetting: ln 2 / half_life
+    clock: Annotated[int, "count"] = 0  # time t of the next row
+    dropped: Annotated[float, "float~"] = -math.inf  # largest priority of a row that was not kept
+    pending: Annotated[tuple[Arrivals, ...], "empty"] = ()  # rows that arrived after the last sort
+    n_pending: Annotated[int, "count"] = 0
     # Model files of version 0.1.0 hold uniform random numbers (ascending) and weights instead of priorities.
     keys: InitVar[np.ndarray | None] = None
     weights: InitVar[np.ndarray | None] = None
@@ -66,21 +67,6 @@ class Reservoir:
             object.__setattr__(self, name, value)
 
     _file_sizes = ("d",)
-    _file_layout = {
-        "size": "count",
-        "seed": "count",
-        "n_seen": "count",
-        "weight": "float",
-        "numbers": "int[n]",
-        "rows": "rows[n, d]?",
-        "priorities": "float[n]",
-        "log_weights": "float[n]",
-        "rate": "float",
-        "clock": "count",
-        "dropped": "float~",
-        "pending": "empty",
-        "n_pending": "count",
-    }
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless the fields that were read from a file can be those of a sample."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
@@ -121,11 +121,11 @@ class Measured:
 class StreamState:
     """The state of a stream: its reservoir, its points, and the moments of all rows over the points."""
 
-    reservoir: Reservoir
-    moments: Moments | None = None  # None before points are chosen
-    negative_share: float = 0.0  # share of the spectrum of the points' gram that was negative and was dropped
-    chosen: KernelExpansion | None = None  # the model right after its points were chosen
-    since: float = 0.0  # weight of the rows that have arrived since the points were chosen
+    reservoir: Annotated[Reservoir, "Reservoir[d]"]
+    moments: Annotated[Moments | None, "Moments[m]?"] = None  # None before points are chosen
+    negative_share: Annotated[float, "float"] = 0.0  # negative share of the gram's spectrum, which was dropped
+    chosen: Annotated[KernelExpansion | None, "KernelExpansion[m, d, M]?"] = None  # right after its points were chosen
+    since: Annotated[float, "float"] = 0.0  # weight of the rows that have arrived since the points were chosen
     # Fields marked NOT_SAVED are saved as attributes of the estimator, or not at all.
     parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)
     choice: LastChoice | None = field(default=None, metadata=NOT_SAVED)
@@ -134,17 +134,9 @@ class StreamState:
     # An expansion whose scores are the whitened features; it is kept so that calls need not make it again.
     basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
     # The angle between the components before and after the last call, if that call chose points again.
-    turn: float | None = None
+    turn: Annotated[float | None, "float? optional"] = None
 
     _file_sizes = ("m", "d")
-    _file_layout = {
-        "reservoir": "Reservoir[d]",
-        "moments": "Moments[m]?",
-        "negative_share": "float",
-        "chosen": "KernelExpansion[m, d, M]?",
-        "since": "float",
-        "turn": "float? optional",
-    }
 
     def __getstate__(self) -> dict[str, Any]:
         return own_fields(self)
