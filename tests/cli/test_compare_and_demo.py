@@ -44,7 +44,7 @@ def test_captured_variance_is_a_share_of_the_total(rows):
 def test_all_methods_capture_the_same_with_all_points(rows):
     setting = comparison.Setting(3, "rbf", 0.2)
     methods = [
-        comparison.exact(setting, len(rows)),
+        comparison.exact(setting, rows),
         comparison.ours(setting, len(rows), selection="uniform"),
         comparison.nystroem(setting, len(rows)),
     ]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -68,7 +68,7 @@ def compare(
         setting = replace(setting, gamma=float(model.gamma_))
         reference = Result("exact KernelPCA", len(train), note=_why_no_exact(len(train), max_gram))
         if not reference.note:
-            reference = measured(exact(setting, len(train)), train, test)[0]
+            reference = measured(exact(setting, train), train, test)[0]
         sampled = measured(nystroem(setting, min(own.n_points, len(train))), train, test)[0]
     _show([reference, own, sampled], setting, data.name, train, test, as_json)
 
@@ -159,31 +159,18 @@ class Result:
     note: str = ""
 
 
-class ExactKernelPCA:
-    """scikit-learn's KernelPCA, with its fast solver, on a precomputed gram, so that any kernel of ours will do."""
+def exact(setting: Setting, train: np.ndarray) -> Method:
+    """The method of scikit-learn's KernelPCA, with its fast solver, on the gram, so that any kernel of ours will do."""
+    from sklearn.decomposition import KernelPCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
 
-    def __init__(self, setting: Setting) -> None:
-        from sklearn.decomposition import KernelPCA
+    def make() -> Any:
+        gram = FunctionTransformer(lambda rows: setting.gram(rows, train))
+        options = {"kernel": "precomputed", "eigen_solver": "arpack", "random_state": setting.seed}
+        return make_pipeline(gram, KernelPCA(setting.n_components, **options))
 
-        self._setting = setting
-        self._model = KernelPCA(
-            setting.n_components, kernel="precomputed", eigen_solver="arpack", random_state=setting.seed
-        )
-
-    def fit(self, rows: np.ndarray) -> Self:
-        """Fit to the gram of the rows."""
-        self._rows = rows
-        self._model.fit(self._setting.gram(rows, rows))
-        return self
-
-    def transform(self, rows: np.ndarray) -> np.ndarray:
-        """Scores."""
-        return np.asarray(self._model.transform(self._setting.gram(rows, self._rows)))
-
-
-def exact(setting: Setting, n_train: int) -> Method:
-    """The method of scikit-learn's exact kernel PCA."""
-    return Method("exact KernelPCA", n_train, lambda: ExactKernelPCA(setting))
+    return Method("exact KernelPCA", len(train), make)
 
 
 def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:

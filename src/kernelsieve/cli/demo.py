@@ -133,7 +133,7 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
     setting = Setting(DEMO.n_components, "rbf", "median")
     model = ours(setting, DEMO.n_support).make().fit(train)
     setting = replace(setting, gamma=float(model.gamma_))
-    reference = captured_variance(exact(setting, len(train)).make().fit(train), test)
+    reference = captured_variance(exact(setting, train).make().fit(train), test)
 
     def sampled(size: int) -> float:
         """Held-out captured variance of Nystroem + PCA, mean over several draws of its points."""
@@ -152,7 +152,7 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
         matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), DEMO.max_match)
     tell("timing")
     methods = [
-        exact(setting, len(train)),
+        exact(setting, train),
         ours(setting, DEMO.n_support),
         *(nystroem(setting, m) for m in (DEMO.n_support, matching)),
     ]

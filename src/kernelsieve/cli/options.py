@@ -26,19 +26,12 @@ METHODS = {
     "robust-linear": "RobustElasticNetPCA",
 }
 # Options and the parameters that they set.  An option applies to estimators that have one of its parameters.
-PARAMETERS = {
+SAME_NAME = ("variance", "kernel", "gamma", "degree", "coef0", "selection", "alpha", "batch_size", "keep_stream")
+PARAMETERS: dict[str, tuple[str, ...]] = {
     "components": ("n_components",),
     "support": ("n_support", "n_nodes"),
-    "variance": ("variance",),
-    "kernel": ("kernel",),
-    "gamma": ("gamma",),
-    "degree": ("degree",),
-    "coef0": ("coef0",),
-    "selection": ("selection",),
-    "alpha": ("alpha",),
+    **{name: (name,) for name in SAME_NAME},
     "seed": ("random_state",),
-    "batch_size": ("batch_size",),
-    "keep_stream": ("keep_stream",),
 }
 READS_BLOCKS = ("sparse",)  # methods that can be fitted to rows that do not fit in memory
 SCALE_NAMES = ("standard", "robust", "none")

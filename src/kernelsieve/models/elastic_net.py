@@ -12,10 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from ..errors import warn
 from ..fit.parameters import at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import NOTHING_TO_EXPLAIN
-from ..fit.span import Span, orthonormal_in_order
+from ..fit.span import AllRowsSpan, Span, orthonormal_in_order
 from ..rules.base import Choice
+from ..solvers.alternation import admm
 from .base import Found, KernelTransformer
-from .elastic_net_problem import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
+from .elastic_net_problem import ElasticNet, Solution, Start, in_row_order, unit_components
 from .published import OnDictionary
 
 # A component repeats earlier ones if less than this share of its squared length lies outside their span.
@@ -276,6 +277,39 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     def _solution(self, net: ElasticNet, span: Span, start: Start) -> Solution:
         if self.solver == "active-set":
             return net.solve(span, start)
-        names = ("penalty", "eps_abs", "eps_rel", "admm_max_iter", "admm_outer_max_iter", "outer_tol", "inverse")
-        rule = PublishedRule(**{name: getattr(self, name) for name in names})
-        return rule.solve(span, net.alphas(start), start.l2)
+        return self._as_published(net, span, start)
+
+    def _as_published(self, net: ElasticNet, span: Span, start: Start) -> Solution:
+        """The result of Algorithm 1 of the paper as printed, which is not always the minimiser."""
+        if not isinstance(span, AllRowsSpan):
+            raise ValueError(
+                "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
+                "positive definite: give n_dictionary=n_samples where that is affordable, or solver='active-set'"
+            )
+        if span.counts is not None:
+            raise ValueError(
+                "solver='admm' counts every row once, and X has copies of rows: drop them, or give solver='active-set'"
+            )
+        alphas = net.alphas(start)
+        found = admm(
+            span.gram,
+            alphas,
+            start.l2,
+            penalty=self.penalty,
+            eps_abs=self.eps_abs,
+            eps_rel=self.eps_rel,
+            max_iter=self.admm_max_iter,
+            outer_max_iter=self.admm_outer_max_iter,
+            outer_tol=self.outer_tol,
+            center=span.center,
+            pseudo_inverse=self.inverse == "pseudo-inverse",
+        )
+        problems = []
+        for name, capped in (("admm_max_iter", found.inner_capped), ("admm_outer_max_iter", found.outer_capped)):
+            if capped.any():
+                which = ", ".join(str(k) for k in np.flatnonzero(capped))
+                problems.append(f"{name}={getattr(self, name)} was hit by component(s) {which}")
+        n_iter = sum(sum(inner) for inner in found.n_inner)
+        gap = np.full(len(alphas), np.nan)
+        centred = span.center and self.inverse == "pseudo-inverse"
+        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems, centred)

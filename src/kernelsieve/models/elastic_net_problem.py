@@ -18,10 +18,9 @@ import numpy as np
 
 from ..errors import TooManyComponents
 from ..fit.rowset import INDEFINITE
-from ..fit.span import AllRowsSpan, Span
+from ..fit.span import Span
 from ..solvers.alternation import (
     ImitationProblem,
-    admm,
     alternate,
     alternate_jointly,
     alternate_simultaneously,
@@ -187,53 +186,6 @@ class ElasticNet:
             1,
             [] if all(result.converged for result in results) else [self._inexact],
         )
-
-
-@dataclass(frozen=True)
-class PublishedRule:
-    """Algorithm 1 of the paper as printed, given by the parameters of ElasticNetKernelPCA for solver="admm"."""
-
-    penalty: float
-    eps_abs: float
-    eps_rel: float
-    admm_max_iter: int
-    admm_outer_max_iter: int
-    outer_tol: float
-    inverse: str
-
-    def solve(self, span: Span, alphas: np.ndarray, l2: float) -> Solution:
-        """The result of the published algorithm, which is not always the minimiser."""
-        if not isinstance(span, AllRowsSpan):
-            raise ValueError(
-                "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
-                "positive definite: give n_dictionary=n_samples where that is affordable, or solver='active-set'"
-            )
-        if span.counts is not None:
-            raise ValueError(
-                "solver='admm' counts every row once, and X has copies of rows: drop them, or give solver='active-set'"
-            )
-        found = admm(
-            span.gram,
-            alphas,
-            l2,
-            penalty=self.penalty,
-            eps_abs=self.eps_abs,
-            eps_rel=self.eps_rel,
-            max_iter=self.admm_max_iter,
-            outer_max_iter=self.admm_outer_max_iter,
-            outer_tol=self.outer_tol,
-            center=span.center,
-            pseudo_inverse=self.inverse == "pseudo-inverse",
-        )
-        problems = []
-        for name, capped in (("admm_max_iter", found.inner_capped), ("admm_outer_max_iter", found.outer_capped)):
-            if capped.any():
-                which = ", ".join(str(k) for k in np.flatnonzero(capped))
-                problems.append(f"{name}={getattr(self, name)} was hit by component(s) {which}")
-        n_iter = sum(sum(inner) for inner in found.n_inner)
-        gap = np.full(len(alphas), np.nan)
-        centred = span.center and self.inverse == "pseudo-inverse"
-        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems, centred)
 
 
 def in_row_order(span: Span, coef: np.ndarray) -> np.ndarray:
