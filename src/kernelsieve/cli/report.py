@@ -21,7 +21,7 @@ from .outputs import MARK, Refused, check_output
 
 PICTURES = (".png", ".svg", ".pdf")
 KINDS = ("scores", "spectrum", "support", "contours")
-MAX_POINTS = 50_000  # rows that are drawn: more would only hide each other
+MAX_POINTS = 50_000  # at most this many rows are drawn: more would only hide each other
 
 
 @options.asking(

@@ -59,9 +59,9 @@ def file_state(model: Any) -> dict[str, Any]:
     if hasattr(model, "_before_saving"):
         model._before_saving()
     cls, layout = type(model), layout_of(type(model))
-    # if the class has None under this name, the model does not have the attribute
+    # A class attribute that is None stands for an attribute that this model has not been given.
     found_when_read = {name for name in layout if hasattr(model, name) and getattr(cls, name, 0) is not None}
-    # a layout that does not name the stream's state names the parts of it
+    # A class whose layout does not name `_stream` saves the parts of that state under names of their own.
     stored = set(vars(model)) - ({"_stream"} - set(layout))
     names = sorted((stored | found_when_read) - set(model.get_params(deep=False)))
     return {name: getattr(model, name) for name in names if not name.startswith(NOT_STATE)}

@@ -113,7 +113,7 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
 
 
 def check_fitted(model: Any) -> None:
-    """Raise unless an estimator, and every one that it holds and works with, is fitted."""
+    """Raise unless an estimator is fitted, and so are the steps of a pipeline or column transformer."""
     parts = [model]
     if type(model) is Pipeline:
         parts = [step for _, step in model.steps]

@@ -64,7 +64,7 @@ class Kernel(ABC):
     # The kernel's values are computed by the user's code, so a fit computes each once and counts them (fit/values.py).
     costly = False
     least_square = 1  # number of rows whose k(x, x) are computed together, as the diagonal of one block
-    row_values = 0  # values of the user's function that each row and point of a block takes beside those of the pairs
+    row_values = 0  # calls of the user's function for each row and point of a block, besides one for each pair
     # k(x, x) is computed separately, one value for each row.  It may include a noise term that blocks of k(x, y) lack.
     has_own_diagonal = True
     states_diagonal = False  # the user gives k(x, x) separately from k, and the two may contradict each other

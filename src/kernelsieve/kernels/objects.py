@@ -39,7 +39,7 @@ class ObjectKernel(Kernel):
     not_exported = "a kernel of objects is code"
 
     def prepared(self, objects: list[Any]) -> Any:
-        """For each object, whatever the kernel needs to know of it, computed once for all pairs with it."""
+        """The objects in the form that `between` takes, which is made once for all pairs of an object."""
         return objects
 
     @abstractmethod

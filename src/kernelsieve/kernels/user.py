@@ -106,7 +106,7 @@ class CallableKernel(Kernel):
         object.__setattr__(self, "differentiable", self.by_autograd)
 
     def is_near(self, rows: Array) -> bool:
-        return False  # a user's function may read values back from the device
+        return False  # the device would have to wait wherever the user's function copies values to the host
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         xp = namespace(rows)

@@ -222,14 +222,14 @@ class ResidualForm:
         return replace(self, gamma2=gamma2, l2_alpha=self.l2_alpha / unit**2)
 
     def weights(self, residuals: np.ndarray) -> np.ndarray:
-        """Equation (8), with delta and mu as in the paper's section 4."""
+        """The weights of the rows by the paper's equation (8), with delta and mu as in its section 4."""
         squared = residuals**2
         count = max(int(self.tau * len(squared)), 1)
         delta = float(np.partition(squared, count - 1)[count - 1])
         return expit(self.c * (1.0 - squared / delta)) if delta > 0 else np.ones(len(squared))
 
     def axis(self, scatter: Scatter, loadings: np.ndarray, scale: str) -> np.ndarray:
-        """Equation (14) for the loadings (1, p), not yet of unit length."""
+        """The axis (1, p) by the paper's equation (14) for these loadings, before it is divided by its length."""
         amount = np.array([self.gamma2])
         penalty = Penalty(self.l2_alpha, **{"share" if scale == "relative" else "alpha": amount})
         return solve_loadings(scatter, penalty, loadings, np.zeros_like(loadings)).values

@@ -112,7 +112,10 @@ class RowScatter:
         return scores if self.mean is None else scores - (axes @ self.mean)[:, None] * self.root_weight
 
     def _back(self, scores: np.ndarray) -> np.ndarray:
-        """scores R, for (k, n) scores of centred rows: being orthogonal to root_weight, they make the mean drop out."""
+        """scores R, for (k, n) scores of centred rows.
+
+        Such scores are orthogonal to `root_weight`, so subtracting the mean from the rows would change nothing.
+        """
         return scores @ self.rows
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -133,7 +136,7 @@ class RowScatter:
     def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
         if columns.size <= self.n_rows:
             return solve_ridge(self.block(columns, columns), l2, target)
-        # with fewer equations than unknowns, the shortest solution is found in the space of the rows
+        # There are fewer equations than unknowns.  Of all solutions, the shortest is a combination of the rows.
         chosen = self.columns(columns)
         system = chosen @ chosen.T + l2 * np.eye(len(chosen))
         return chosen.T @ (scipy.linalg.pinvh(system) @ self._all_scores(axis[None])[0])

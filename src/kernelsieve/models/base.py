@@ -443,8 +443,8 @@ class KernelTransformer(
             return  # another warning has been issued for components that are zero
         kernel = sample.kernel
         rows = sample.evaluation
-        # If these are not all rows, the variance of one half that components of the other half explain is used, because
-        # it is not too large.
+        # Components of a few rows explain more of the variance of these rows than of others.  So unless these are all
+        # rows, what components of one half explain of the other half is used.
         exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
         warn_about_kernel(
             explained,

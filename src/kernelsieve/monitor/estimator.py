@@ -469,7 +469,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return UsualValues.of(table)
 
     def _series(self, X: Any, labels: Any, *, fits: bool) -> Series:
-        """The rows in order, checked as far as possible before a pass; for a table, only rows that can be judged."""
+        """The rows in the order of time, for one pass; a table is encoded, with NaN for rows that cannot be judged."""
         lags, known = int(self.lags) if fits else self._fitted_lags, None if labels is None else numbered(labels)
         if self._encoder is not None:
             _check_feature_names(self, X, reset=fits)

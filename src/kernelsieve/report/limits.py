@@ -76,7 +76,7 @@ class PageLimits:
 
     # A monitor's page.
     max_pixel_columns: int = 1000  # bins of rows in a chart, which draws the largest value of each bin
-    max_stretches: int = 40  # number of alarm stretches shown: the worst
+    max_stretches: int = 40  # stretches of alarms that are shown; of more, the worst
     max_causes: int = 12  # columns in the list of causes
     n_ticks: int = 5
     steep: float = 20.0  # a chart whose values exceed this multiple of the limit has a logarithmic axis

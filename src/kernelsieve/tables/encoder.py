@@ -172,7 +172,9 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         """
         first: Any = None
         joined: dict[str, int] = {}
-        plain = dated = None  # summaries of the table as given, and with a joined date, while all blocks allow it
+        # Summaries of the table as given, and of the table with columns such as year and month joined into a date.
+        # The latter is dropped at the first block in which these columns cannot be joined in the same way.
+        plain = dated = None
         for given in (with_text_names(collected(block)) for block in blocks):
             block = block_of(given)
             found = date_columns(block) if self.calendar else {}

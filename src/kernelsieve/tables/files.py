@@ -352,10 +352,10 @@ def _parquet_table(path: Path, called: Path, batch_size: int | None, whole: bool
     else:
         about = _parquet_footer(path, called)
     names, n_rows, n_bytes = about
-    called_apart = len(set(names)) == len(names)  # polars cannot read a file that has a name twice, pyarrow can
+    names_differ = len(set(names)) == len(names)  # polars cannot read a file in which two columns have one name
     names = unique_names(names, called.name)
     frame = source = None
-    if called_apart and (whole or not (batch_size or n_bytes > STREAMED_BYTES)):
+    if names_differ and (whole or not (batch_size or n_bytes > STREAMED_BYTES)):
         with _damage_in_one_line(called), _quiet_panics():
             frame = pl.read_parquet(path)
         frame.columns = list(names or unique_names(frame.columns, called.name))
