@@ -1,7 +1,7 @@
 """What a model file must hold, as declared by the model's class, and the check of a state against it.
 
-An estimator says in `_file_layout` what `fit` leaves in it: the name of each attribute, and in a few words what it may
-be.  A record, which is a dataclass, says the same in the annotations of its fields, `Annotated[type, words]`:
+A class says what `fit` leaves in it: the name of each attribute, and in a few words what it may be.  It says so in
+`_file_layout` or, as records do, in the annotations of its attributes, `Annotated[type, words]`:
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
     "count"                             a whole number that is not negative
@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from inspect import get_annotations
 from numbers import Integral, Real
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -90,8 +91,16 @@ def layout_of(cls: type) -> dict[str, str]:
     """The layout of a class, together with the layouts of its base classes."""
     merged: dict[str, str] = dict(OUTPUT)
     for base in reversed(cls.__mro__):
-        merged |= getattr(base, "_file_layout", {})
+        merged |= getattr(base, "_file_layout", {}) | _annotated(base)
     return merged
+
+
+def _annotated(cls: type) -> dict[str, str]:
+    """What the annotations of a class, without its base classes, say of attributes in files."""
+    if not any(str(annotation).startswith("Annotated[") for annotation in get_annotations(cls).values()):
+        return {}  # other annotations may name types that are imported only for type checkers
+    hints = get_annotations(cls, eval_str=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
 def restored(instance: Any, state: Mapping[str, Any]) -> Any:
@@ -297,9 +306,7 @@ def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | OUTPUT
-    hints = get_type_hints(cls, include_extras=True)
-    layout = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
-    return cls._file_sizes, layout | getattr(cls, "_file_layout", {})  # type: ignore[attr-defined]
+    return cls._file_sizes, _annotated(cls) | getattr(cls, "_file_layout", {})  # type: ignore[attr-defined]
 
 
 def _check_centerer(name: str, centerer: Any) -> None:

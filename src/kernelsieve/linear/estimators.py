@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -56,21 +56,16 @@ class LinearComponents(
 ):
     """Methods of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
 
-    _file_layout = {
-        "n_features_in_": "int=d",
-        "feature_names_in_": "strings[d] optional",
-        "components_": "float[M, d]",
-        "mean_": "float[d]",
-        "n_nonzero_": "int[M]",
-        "explained_variance_": "float[M]~",
-        "explained_variance_ratio_": "float[M]~",
-        "alpha_": "float | float[M]~",  # in units of squares of the rows
-        "n_iter_": "int",
-        "converged_": "bool",
-    }
-
-    components_: np.ndarray
-    mean_: np.ndarray
+    n_features_in_: Annotated[int, "int=d"]
+    feature_names_in_: Annotated[np.ndarray, "strings[d] optional"]
+    components_: Annotated[np.ndarray, "float[M, d]"]
+    mean_: Annotated[np.ndarray, "float[d]"]
+    n_nonzero_: Annotated[np.ndarray, "int[M]"]
+    explained_variance_: Annotated[np.ndarray, "float[M]~"]
+    explained_variance_ratio_: Annotated[np.ndarray, "float[M]~"]
+    alpha_: Annotated[Any, "float | float[M]~"]  # in units of squares of the rows
+    n_iter_: Annotated[int, "int"]
+    converged_: Annotated[bool, "bool"]
 
     def _training_rows(self, X: Any) -> Array:
         """Check the rows to be fitted, and take the number and names of columns from them."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -32,37 +32,21 @@ from ..threads import effective_n_threads
 class FittedExpansion:
     """Attributes and methods of estimators whose fitted model is a kernel expansion."""
 
-    _file_layout: ClassVar[dict[str, str]] = {
-        "n_features_in_": "int=d",
-        "feature_names_in_": "strings[d] optional",
-        "expansion_": "KernelExpansion[m, p, M]",
-        "support_": "int[m]?",
-        "eigenvalues_": "float[M]~",
-        "explained_variance_": "float[M]~",
-        "explained_variance_ratio_": "float[M]~",
-        "gamma_": "float",
-        "n_samples_seen_": "count",
-        "captured_ratio_": "float~ optional",
-        "captured_ratio_interval_": "list optional",
-        "mean_outside_": "float optional",
-        "captured_ratio_kind_": "str optional",
-        "captured_ratio_n_samples_": "int optional",
-    }
-
+    n_features_in_: Annotated[int, "int=d"]
+    feature_names_in_: Annotated[np.ndarray, "strings[d] optional"]
+    expansion_: Annotated[KernelExpansion, "KernelExpansion[m, p, M]"]
+    support_: Annotated[np.ndarray | None, "int[m]?"]
+    eigenvalues_: Annotated[np.ndarray, "float[M]~"]
+    explained_variance_: Annotated[np.ndarray, "float[M]~"]
+    explained_variance_ratio_: Annotated[np.ndarray, "float[M]~"]
+    gamma_: Annotated[float, "float"]
+    n_samples_seen_: Annotated[int, "count"]
+    captured_ratio_: Annotated[float, "float~ optional"]
+    captured_ratio_interval_: Annotated[tuple[float, float], "list optional"]
+    mean_outside_: Annotated[float, "float optional"]
+    captured_ratio_kind_: Annotated[str, "str optional"]
+    captured_ratio_n_samples_: Annotated[int, "int optional"]
     kernel: Any
-    expansion_: KernelExpansion
-    support_: np.ndarray | None
-    gamma_: float
-    n_samples_seen_: int
-    n_features_in_: int
-    explained_variance_: np.ndarray
-    explained_variance_ratio_: np.ndarray
-    eigenvalues_: np.ndarray
-    captured_ratio_: float
-    captured_ratio_interval_: tuple[float, float]
-    mean_outside_: float
-    captured_ratio_kind_: str
-    captured_ratio_n_samples_: int
     _inverse_map: RidgeMap | None
 
     @property
@@ -320,8 +304,7 @@ def _remembered_rows(model: Any) -> tuple[Any, Any] | None:
 class MeasuresAgreement:
     """Agreement with exact kernel PCA, a mixin for subclasses of FittedExpansion."""
 
-    _agreement: Agreement | None = None
-    _file_layout: ClassVar[dict[str, str]] = {"_agreement": "Agreement[M]? optional"}
+    _agreement: Annotated[Agreement | None, "Agreement[M]? optional"] = None
 
     @property
     def component_agreement_(self: Any) -> np.ndarray:

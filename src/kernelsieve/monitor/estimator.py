@@ -215,9 +215,6 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         "false_alarm_interval_": "list",
         "n_held_out_": "int",
         "estimator_": "data",
-        "_detector": "Detector[m, w, M]",
-        "_live": "LiveState[e]",
-        "_drift": "Drift[m]?",
         "encoder_": "data optional",  # None for rows of numbers
         "_usual": "UsualValues[d] optional",
         "_smoothing": "positive? optional",  # the smoothing at the time of the fit, for which the limits hold

@@ -112,9 +112,9 @@ def remembered_rows(half_life: float) -> float:
 class OnlineMonitor:
     """The part of KernelMonitor that judges rows one after another; every `self` here is a KernelMonitor."""
 
-    _live: LiveState
-    _drift: Drift | None
-    _detector: Detector
+    _detector: Annotated[Detector, "Detector[m, w, M]"]
+    _live: Annotated[LiveState, "LiveState[e]"]
+    _drift: Annotated[Drift | None, "Drift[m]?"]
 
     def update(self: Any, X: Any) -> Any:
         """Judge the next row, or the next rows, of a running process.
