@@ -33,17 +33,8 @@ SHOWN = 10  # stretches of alarms on the screen
 JUDGED_ROWS = 2**14  # rows judged and written at a time
 ALARM_COLUMNS = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
 # Parameters of KernelMonitor and the options that set them; a saved monitor keeps its own.
-FITTED = {
-    "n_components": "components",
-    "n_support": "support",
-    "kernel": "kernel",
-    "gamma": "gamma",
-    "whiten": "whiten",
-    "lags": "lags",
-    "smoothing": "smoothing",
-    "false_alarm_rate": "false_alarm_rate",
-    "random_state": "seed",
-}
+FITTED = {"n_components": "components", "n_support": "support", "random_state": "seed"}
+FITTED |= {name: name for name in ("kernel", "gamma", "whiten", "lags", "smoothing", "false_alarm_rate")}
 
 
 def kernels() -> Iterable[str]:

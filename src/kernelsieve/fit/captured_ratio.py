@@ -88,6 +88,8 @@ CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
 EXTRAPOLATION_ERROR = 0.3
 CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of the correction
 LEAST_FOR_CORRECTION = 40  # rows needed for a correction: ten for each coefficient of the regression
+# The fitted attributes that report a captured ratio.
+CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 
 
 @dataclass(frozen=True)
@@ -110,16 +112,13 @@ class CapturedRatio:
     @classmethod
     def stored(cls, state: Mapping[str, Any]) -> CapturedRatio:
         """The ratio among the fitted attributes of an estimator, given by name."""
-        kind, n_samples = state["captured_ratio_kind_"], state["captured_ratio_n_samples_"]
-        value, interval = state["captured_ratio_"], tuple(state["captured_ratio_interval_"])
-        return cls(value, kind, n_samples, interval, n_real(state["explained_variance_"]))
+        value, interval, kind, n_samples = (state[name] for name in CAPTURED)
+        return cls(value, kind, n_samples, tuple(interval), n_real(state["explained_variance_"]))
 
     def store(self, estimator: Any) -> None:
         """Set the fitted attributes that report this ratio."""
-        estimator.captured_ratio_ = self.value
-        estimator.captured_ratio_interval_ = self.interval
-        estimator.captured_ratio_kind_ = self.kind
-        estimator.captured_ratio_n_samples_ = self.n_samples
+        for name, value in zip(CAPTURED, (self.value, self.interval, self.kind, self.n_samples), strict=True):
+            setattr(estimator, name, value)
 
     def at_least(self, bound: float) -> CapturedRatio:
         """This ratio raised to `bound`, a lower bound that is proved from all rows."""

@@ -25,7 +25,7 @@ from ..compression.methods import (
     unchanged,
 )
 from ..errors import CompressionWarning, warn
-from ..fit.captured_ratio import CapturedRatio
+from ..fit.captured_ratio import CAPTURED, CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import RidgeMap, learned_preimage
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
@@ -41,29 +41,13 @@ from .sklearn_kernel_pca import bound_callable
 # Scores are compared on at most COMPARED_ROWS rows, or COMPARED_ROWS_PER_POINT rows for each point if that is more.
 COMPARED_ROWS, COMPARED_ROWS_PER_POINT = 5000, 50
 # Attributes of the original that remain valid, because the compressed model reproduces its scores.
-INHERITED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "gamma_",
-    "n_samples_seen_",
-    "eigenvalues_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-)
+OF_ANY_FIT = ("n_features_in_", "feature_names_in_", "gamma_", "eigenvalues_")
+INHERITED = (*OF_ANY_FIT, "n_samples_seen_", "explained_variance_", "explained_variance_ratio_")
 LEAST_R2 = 0.9  # users are warned of scores with a smaller R^2
 MAX_NAMED = 8  # largest number of components that a warning names
 OF_KERNEL_PCA = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # common to all kernel PCA models
-CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 # Attributes of a fitted KernelPCA of scikit-learn.
-SKLEARN_STATE = (
-    "n_features_in_",
-    "feature_names_in_",
-    "gamma_",
-    "eigenvalues_",
-    "eigenvectors_",
-    "X_fit_",
-    "_centerer",
-)
+SKLEARN_STATE = (*OF_ANY_FIT, "eigenvectors_", "X_fit_", "_centerer")
 
 
 @estimator

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import on_host, take_rows
 from ..errors import warn
-from ..fit.captured_ratio import CapturedRatio
+from ..fit.captured_ratio import CAPTURED, CapturedRatio
 from ..fit.moments import faded, rows_until_choice
 from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
 from ..fit.plan import PLAN
@@ -62,8 +62,7 @@ WIDTH_SETTLED = 2
 # Attributes that `fit` stores, except with keep_stream=True, when they are read from the state of the stream.
 STORED_BY_FIT = (
     "n_samples_seen_", "expansion_", "support_", "gamma_", "explained_variance_", "explained_variance_ratio_",
-    "eigenvalues_", "mean_outside_", "captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_",
-    "captured_ratio_n_samples_", "selection_report_", "n_iter_", "converged_", "_inverse_map",
+    "eigenvalues_", "mean_outside_", *CAPTURED, "selection_report_", "n_iter_", "converged_", "_inverse_map",
 )  # fmt: skip
 DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
@@ -443,8 +442,7 @@ class PartialFit:
 
 def _measured_in(state: dict[str, Any]) -> Measured | None:
     """The measurements among fitted attributes, given by name; None if they are not complete."""
-    names = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_", "captured_ratio_interval_")
-    if any(name not in state for name in (*names, "mean_outside_", "explained_variance_")):
+    if any(name not in state for name in (*CAPTURED, "mean_outside_", "explained_variance_")):
         return None
     return Measured(float(state["mean_outside_"]), CapturedRatio.stored(state), state.get("_inverse_map"))
 
