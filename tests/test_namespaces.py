@@ -155,8 +155,8 @@ def test_exact_components(n, weighted):
     ours = exact_components(gram, 4, center=True, weights=weights)
     theirs = exact_components(there(gram), 4, center=True, weights=None if weights is None else there(weights))
     np.testing.assert_allclose(theirs.variances, ours.variances, atol=ATOL)
-    signs = np.sign(np.sum(back(theirs.directions) * ours.directions, axis=0))
-    np.testing.assert_allclose(back(theirs.directions) * signs, ours.directions, atol=1e-8)
+    signs = np.sign(np.sum(back(theirs.row_coef) * ours.row_coef, axis=0))
+    np.testing.assert_allclose(back(theirs.row_coef) * signs, ours.row_coef, atol=1e-8)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

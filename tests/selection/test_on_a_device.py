@@ -125,7 +125,7 @@ def test_steps_are_recorded_where_a_line_can_hold_them(cloud, new_rows):
 @pytest.mark.parametrize("gamma", [0.02, 1.0])
 def test_rows_are_chosen_as_on_the_host(cloud, gamma):
     gram = rbf_kernel(cloud, gamma=gamma)
-    targets = gram @ exact_components(gram, 4, center=True).directions
+    targets = gram @ exact_components(gram, 4, center=True).row_coef
     here = targeted_choice(StoredGram(gram), targets, 30).chosen
     np.testing.assert_array_equal(targeted_on_device(there(gram), there(targets), 30), here)
 
@@ -134,7 +134,7 @@ def test_rows_are_chosen_as_on_the_host(cloud, gamma):
 def test_blocks_of_rows_capture_what_rows_one_by_one_do(digits, gamma):
     """More rows than there are candidates for a block: the choice is another, what it captures is not."""
     gram = rbf_kernel(16 * digits[0][:500], gamma=gamma / 16)
-    targets = gram @ exact_components(gram, 8, center=True).directions
+    targets = gram @ exact_components(gram, 8, center=True).row_coef
     captured = []
     for chosen in (targeted_on_device(there(gram), there(targets), 90), np.asarray(plainly(gram, targets, 90))):
         assert len(np.unique(chosen)) == 90
@@ -158,7 +158,7 @@ def plainly(gram, targets, n_rows):
 def test_no_more_rows_are_chosen_than_there_are(cloud):
     """Ten different rows, each of them often."""
     gram = rbf_kernel(np.tile(cloud[:10], (8, 1)), gamma=0.5)
-    targets = gram @ exact_components(gram, 3, center=True).directions
+    targets = gram @ exact_components(gram, 3, center=True).row_coef
     chosen = targeted_on_device(there(gram), there(targets), 40)
     assert len(chosen) == len(np.unique(chosen % 10)) == 10
 

@@ -234,7 +234,7 @@ def test_exact_components_against_eigh(n, center, weighted):
     # the block Krylov space stops when the sum is known to five digits: it measures, it does not fit
     assert found.captured == pytest.approx(variances.sum(), rel=1e-10 if n < 400 else 1e-5)
     np.testing.assert_allclose(found.variances, variances, rtol=1e-9 if n < 400 else 1e-3)
-    unit = found.directions / np.sqrt(found.variances)
+    unit = found.row_coef / np.sqrt(found.variances)
     np.testing.assert_allclose(unit.T @ gram @ unit, np.eye(6), atol=1e-8 if n < 400 else 1e-3)
     overlaps = np.abs(np.diagonal(unit.T @ gram @ components))
     np.testing.assert_allclose(overlaps[:3], 1, atol=1e-8 if n < 400 else 1e-4)

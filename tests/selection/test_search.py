@@ -453,7 +453,7 @@ def test_images_of_exact_components_are_their_kernel_values(cloud, new_rows):
     evaluation = search.sample.evaluation
     points = search.coordinates.inside(new_rows[:7])
     images, coef = search.coordinates.images_of_exact(points, evaluation)
-    truth = gram_of("rbf", new_rows[:7], np.asarray(evaluation.given), gamma=0.3) @ evaluation.exact.directions
+    truth = gram_of("rbf", new_rows[:7], np.asarray(evaluation.given), gamma=0.3) @ evaluation.exact.row_coef
     np.testing.assert_allclose(images, truth, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(gram_of("rbf", new_rows[:7], gamma=0.3) @ coef, truth, rtol=1e-6, atol=1e-8)
 

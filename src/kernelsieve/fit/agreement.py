@@ -226,7 +226,7 @@ def _orthonormal(rows: RowSet) -> np.ndarray:
     """Coefficients of the components of exact kernel PCA of these rows, over the rows."""
     found = exact_components(rows.gram, rows.n_components, center=rows.center, weights=rows.weights, precise=True)
     real = found.variances > ROUNDING[8] * found.variances[0]
-    return to_numpy(found.directions)[:, real] / np.sqrt(found.variances[real])
+    return to_numpy(found.row_coef)[:, real] / np.sqrt(found.variances[real])
 
 
 def _ritz(scores: np.ndarray, omega: np.ndarray, n_most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -301,7 +301,7 @@ class RowSet:
     @cached_property
     def targets(self) -> Array:
         """(n, M) targets of greedy selection: uncentred scores by exact kernel PCA, each times sqrt(lambda_k)."""
-        return matmul(self.gram, self.exact.directions, self.n_threads)
+        return matmul(self.gram, self.exact.row_coef, self.n_threads)
 
     @cached_property
     def exact_squares(self) -> np.ndarray:
@@ -357,7 +357,7 @@ class RowSet:
         return side_by_side([partial(self._exact_of, half) for half in self.halves], n_threads)
 
     def _exact_of(self, half: Half) -> ExactComponents:
-        gram, near = self._gram_of(half.places, half.places), take_rows(self.exact.directions, half.places)
+        gram, near = self._gram_of(half.places, half.places), take_rows(self.exact.row_coef, half.places)
         return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
 
     @property
@@ -384,9 +384,9 @@ class RowSet:
         positive = found.variances > 1e-12 * found.variances[0]
         if not positive.any():
             return 0.0, 0.0
-        directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
+        coef = to_numpy(found.row_coef)[:, positive] / np.sqrt(found.variances[positive])
         first, second = (half.places for half in self.halves)
-        scores = gram_times(self._gram_of(second, first), directions)
+        scores = gram_times(self._gram_of(second, first), coef)
         omega = self.halves[1].weights
         mean = np.average(scores, axis=0, weights=omega) if self.center else 0.0
         variance = np.average((scores - mean) ** 2, axis=0, weights=omega)

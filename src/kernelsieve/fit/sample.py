@@ -307,7 +307,7 @@ class Sample:
         """(n, M) scores of all sampled rows by exact kernel PCA of the evaluation rows, as `RowSet.targets`."""
         if self.n_evaluation == self.size:
             return to_numpy(self.evaluation.targets)
-        return self._cross_gram(slice(0, self.n_evaluation)) @ to_numpy(self.evaluation.exact.directions)
+        return self._cross_gram(slice(0, self.n_evaluation)) @ to_numpy(self.evaluation.exact.row_coef)
 
     def _cross_gram(self, columns: slice) -> np.ndarray:
         kernel, points = self.kernel, self.all_values[columns, :]

@@ -456,7 +456,7 @@ class AllRowsSpan(Span):
         found = exact_components(self.gram, n_components, center=self.center, weights=self.counts, precise=True)
         real = found.variances > np.finfo(np.float64).eps * found.variances[0]
         scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
-        coef = found.directions * scale
+        coef = found.row_coef * scale
         return Components(coef * component_signs(coef), found.variances)
 
     def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:

@@ -190,7 +190,7 @@ def _targeted_on_host(rows: RowSet, count: int, n_swaps: int, features: np.ndarr
         state = targeted_choice(StoredGram(gram, rows.n_threads), targets, count, rows.rounding)
         swap(state, lambda j: gram[:, j], n_swaps)
     else:
-        targets = targets - features @ (features.T @ to_numpy(rows.exact.directions))
+        targets = targets - features @ (features.T @ to_numpy(rows.exact.row_coef))
         state = eliminate(
             lambda j: gram[:, j],
             np.diagonal(gram),

@@ -406,8 +406,8 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
 def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     """(M,) the share of each exact component's squared length that lies in the span of the points."""
     rows, coordinates = search.sample.evaluation, search.coordinates
-    directions, xp = rows.exact.directions, namespace(rows.exact.directions)
-    lengths = as_float64(to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0)))
+    coef, xp = rows.exact.row_coef, namespace(rows.exact.row_coef)
+    lengths = as_float64(to_numpy(xp.sum(coef * like(rows.targets, coef), axis=0)))
     images, _ = coordinates.images_of_exact(points, rows)
     inside = to_numpy(whiten(coordinates.kernel(points, points)).matrix.T @ images) ** 2
     return np.asarray(inside.sum(axis=0) / np.maximum(lengths, TINY))

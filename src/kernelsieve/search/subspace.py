@@ -85,18 +85,18 @@ class Coordinates:
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
     def images_of_exact(self, moved: Array, evaluation: RowSet) -> tuple[Array, Array | None]:
-        """The images k(S, X) d of exact kernel PCA's directions d, (m, M), and the coefficients of d over the points.
+        """k(S, X) d for the `row_coef` d of exact kernel PCA, (m, M), and its components' coefficients over the points.
 
-        The coefficients are those of the projection on the span; None if K_SS has no Cholesky factor.
+        These are the coefficients of their projections on the span; None if K_SS has no Cholesky factor.
         """
-        n, directions = evaluation.size, like(evaluation.exact.directions, moved)
+        n, row_coef = evaluation.size, like(evaluation.exact.row_coef, moved)
         if is_torch(moved) and self._near:
-            return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
+            return images_on_device(self.kernel, moved, self.rows[:n, :], row_coef, NUGGET)
         gram, xp = self.kernel(moved, moved), namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
         parts = row_ranges(n, CACHED_ROWS if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
         n_threads = evaluation.n_threads
-        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, n_threads)
+        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ row_coef[part, :], parts, n_threads)
         image = reduce(add, images)
         return image, None if factor is None else solve_factored(factor, image)
 

@@ -381,7 +381,7 @@ class ExactComponents:
     """The components of exact kernel PCA, as coefficients over the rows of the gram, and their variances."""
 
     variances: np.ndarray  # (M,) variance along each component
-    directions: Array  # (n, M): sqrt(lambda) v = Phi' directions
+    row_coef: Array  # (n, M): sqrt(lambda) v = Phi' row_coef
 
     @property
     def captured(self) -> float:
