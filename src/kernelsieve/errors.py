@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,14 @@ def quoted(names: Sequence[Any]) -> str:
     """The first few names in quotes, and the number of the others, for a message."""
     more = f" and {len(names) - SPELLED_NAMES} more" if len(names) > SPELLED_NAMES else ""
     return ", ".join(repr(str(name)) for name in names[:SPELLED_NAMES]) + more
+
+
+def needed(module: str, use: str) -> Any:
+    """An optional package, or a module of it, which `use` (such as "plots need matplotlib") needs."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{use}: pip install {module.partition('.')[0]}") from error
 
 
 def warn(message: str | None, category: type[Warning] = UserWarning) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from ..errors import needed
 from ..io.container import replacing
 from .float32 import single_is_enough, warn_of_rounding
 from .model import OUTPUTS, Form, form_of
@@ -70,7 +71,7 @@ def to_onnx(
     >>> bool(np.abs(scores - model.transform(X[:5].astype(np.float64))).max() < 1e-5)
     True
     """
-    _require_onnx()
+    needed("onnx", "ONNX export needs the onnx package")
     kind, wanted = _checked_dtype(dtype), _checked_outputs(outputs)
     if inputs not in (None, "matrix", "columns"):
         raise ValueError(f"inputs={inputs!r} is neither 'matrix' nor 'columns'")
@@ -84,13 +85,6 @@ def to_onnx(
         with replacing(path) as temporary:
             temporary.write_bytes(proto.SerializeToString(deterministic=True))
     return proto
-
-
-def _require_onnx() -> None:
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise ImportError("ONNX export needs the onnx package: pip install onnx") from error
 
 
 def _checked_dtype(dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, TransformerMixin, is_class
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
+from ..errors import needed
 from ..io.container import package_version
 from ..io.registry import own_estimators
 from ..tables.encoder import TableEncoder
@@ -44,15 +45,12 @@ def register_onnx_converters() -> None:
     >>> [output.name for output in skl2onnx.to_onnx(pipeline.fit(X, y), X[:1]).graph.output]
     ['output_label', 'output_probability']
     """
-    try:
-        from skl2onnx import update_registered_converter
-    except ImportError as error:
-        raise ImportError("pipelines need the skl2onnx package: pip install skl2onnx") from error
+    register = needed("skl2onnx", "pipelines need the skl2onnx package").update_registered_converter
     for name, estimator in own_estimators().items():
         detects = issubclass(estimator, OutlierMixin)
         shapes, convert = (_monitor_shapes, _convert_monitor) if detects else (_score_shapes, _convert_scores)
-        update_registered_converter(estimator, f"Kernelsieve{name}", shapes, convert)
-    update_registered_converter(ScaledModel, "KernelsieveScaledModel", _score_shapes, _convert_scores)
+        register(estimator, f"Kernelsieve{name}", shapes, convert)
+    register(ScaledModel, "KernelsieveScaledModel", _score_shapes, _convert_scores)
 
 
 class ScaledModel(TransformerMixin, BaseEstimator):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ..arrays import on_host, to_numpy
+from ..errors import needed
 from ..fit.parameters import two_whole_numbers
 from ..kernels import blocks
 from ..rows.frames import column_names
@@ -28,10 +29,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
         if not hasattr(ax, "imshow"):
             raise TypeError(f"ax must be a matplotlib Axes, not a {type(ax).__name__}")
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from error
+    plt = needed("matplotlib.pyplot", "plots need matplotlib")
     return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_foreign, is_torch, itemsize, take_rows, to_numpy
+from ..errors import needed
 from ..threads import row_ranges
 from .checks import FiniteCheck
 from .rows import ArrayRows, Rows, Summand, cut_for_device, rows_on_device, with_smaller_blocks
@@ -118,10 +119,7 @@ class _Copier:
 
 def named_device(name: str) -> Any:
     """The torch device of that name; this machine need not have it, because it may be a worker's."""
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(f"device={name!r} needs torch: pip install torch") from error
+    torch = needed("torch", f"device={name!r} needs torch")
     try:
         return torch.device(name)
     except RuntimeError as error:

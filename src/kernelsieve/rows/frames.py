@@ -25,7 +25,7 @@ import scipy.sparse
 from sklearn.utils.validation import check_array
 
 from ..arrays import on_host
-from ..errors import quoted
+from ..errors import needed, quoted
 from ..threads import cached_property
 
 DAY = 86_400 * 10**6  # microseconds
@@ -134,12 +134,8 @@ def _from_array(X: Any) -> Block:
 
 
 def _narwhals() -> Any:
-    try:
-        import narwhals as nw
-    except ImportError as error:  # scikit-learn installs it only from version 1.9 on
-        advice = "pip install narwhals"
-        raise ImportError(f"tables of pandas, polars and arrow need narwhals: {advice}") from error
-    return nw
+    # scikit-learn installs it only from version 1.9 on
+    return needed("narwhals", "tables of pandas, polars and arrow need narwhals")
 
 
 def _from_frame(X: Any) -> Block:
