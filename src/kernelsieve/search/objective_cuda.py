@@ -180,20 +180,20 @@ class CapturedOnDevice(CapturedVariance):
 
 
 def images_on_device(
-    kernel: Kernel, points: Array, rows: Array, directions: Array, nugget: float
+    kernel: Kernel, points: Array, rows: Array, row_coef: Array, nugget: float
 ) -> tuple[Array, Array | None]:
-    """k(S, X) d for `directions` d, (m, M), and (K_SS + c I)^-1 of it; None if this matrix has no Cholesky factor.
+    """k(S, X) d for d = `row_coef`, (m, M), and (K_SS + c I)^-1 of it; None if this matrix has no Cholesky factor.
 
     c is `nugget` times the mean diagonal of K_SS.
     """
 
-    def line(points: Array, rows: Array, directions: Array) -> tuple[Array, ...]:
+    def line(points: Array, rows: Array, row_coef: Array) -> tuple[Array, ...]:
         cross_gram = kernel.bind_near(points)
-        images = cross_gram(rows).T @ directions
+        images = cross_gram(rows).T @ row_coef
         factor, failed = unchecked_cholesky(cross_gram(points), nugget)
         return images, solve_factored(factor, images), failed
 
-    images, coef, failed = recorded(("images", kernel, nugget), line, points, rows, directions)
+    images, coef, failed = recorded(("images", kernel, nugget), line, points, rows, row_coef)
     return images, None if bool(failed) else coef
 
 
