@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 # Code in these folders is not the user's: this package, and scikit-learn, whose pipelines and searches call it.
 _NOT_THE_USER = tuple(f"{Path(str(find_spec(name).origin)).parent}/" for name in (__name__, "sklearn"))  # type: ignore[union-attr]
@@ -57,23 +57,37 @@ class ColumnError(ValueError):
         return self.message
 
 
-class OutsideDomain(ValueError):
-    """A column has numbers for which the kernel has no values."""
+class UnusableColumn(ValueError):
+    """A column of the rows, known by its number, cannot be computed with."""
+
+    of = ""  # what the column is one of, said after its number
 
     def __init__(self, column: int, problem: str, name: str | None = None) -> None:
         super().__init__(column, problem, name)
         self.column, self.problem, self.name = column, problem, name
 
     def __str__(self) -> str:
-        return f"column {self.column if self.name is None else repr(self.name)} {self.problem}"
+        return f"column {f'{self.column}{self.of}' if self.name is None else repr(self.name)} {self.problem}"
+
+    def named(self, names: Sequence[Any] | None) -> Self:
+        """This error with the column's name in place of its number, if it has one."""
+        if names is None or self.column >= len(names):
+            return self
+        return type(self)(self.column, self.problem, str(names[self.column]))
+
+
+class OutsideDomain(UnusableColumn):
+    """A column has numbers for which the kernel has no values."""
 
     def among(self, columns: Sequence[int]) -> OutsideDomain:
         """This error with the column's number in the rows; the kernel that raised it sees only `columns` of them."""
         return OutsideDomain(columns[self.column], self.problem)
 
-    def named(self, names: Sequence[Any] | None) -> OutsideDomain:
-        """This error with the column's name in place of its number, if it has one."""
-        return self if names is None else OutsideDomain(self.column, self.problem, str(names[self.column]))
+
+class ScaleError(UnusableColumn):
+    """A column's numbers are too large or too small to be squared."""
+
+    of = " of X"
 
 
 class TableError(ValueError):

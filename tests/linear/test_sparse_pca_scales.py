@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from kernelsieve import ElasticNetPCA, sparse_pca_path
-from kernelsieve.rows.checks import ScaleError
+from kernelsieve.errors import ScaleError
 
 ROWS = np.random.default_rng(5).standard_normal((300, 4))
 COVARIANCE = np.cov(ROWS.T)

@@ -33,10 +33,9 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import FLOATS, on_host
-from ..errors import OutsideDomain
+from ..errors import UnusableColumn
 from ..kernels import NAMED_KERNELS, Kernel, is_function
 from ..kernels.width import multiple_of_median
-from ..rows.checks import ScaleError
 
 # Larger integers are refused as sizes and counts; numpy would raise errors that do not name the parameter.
 LARGEST_COUNT = 2**31
@@ -327,7 +326,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         callbacks = {name: value for name, value in state.items() if "callback" in name}
         # A single assignment, so that a second interrupt cannot leave a mixture of two models.
         estimator.__dict__ = before | callbacks
-        if isinstance(error, ScaleError | OutsideDomain):
+        if isinstance(error, UnusableColumn):
             raise error.named(state.get("feature_names_in_")) from error
         if isinstance(error, np.linalg.LinAlgError):
             raise ValueError(

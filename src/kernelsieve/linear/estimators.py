@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, on_host, row_dot
+from ..errors import ScaleError
 from ..fit.parameters import (
     MeantParameters,
     SavesItself,
@@ -26,7 +27,7 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..kernels.blocks import dense
-from ..rows.checks import LARGEST, SMALLEST, ScaleError, check_spread, finite, unit_of, unit_of_variances
+from ..rows.checks import LARGEST, SMALLEST, check_spread, finite, unit_of, unit_of_variances
 from ..rows.dispatch import validate_rows, weights_of
 from ..threads import one_blas_thread
 from .alternation import SparseComponents, SparseRequest, fit_components, warn_about

@@ -11,8 +11,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from ..arrays import FLOATS, on_host
+from ..errors import ScaleError
 from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
-from ..rows.checks import ScaleError, check_spread, finite
+from ..rows.checks import check_spread, finite
 from ..rows.dispatch import weights_of
 from ..threads import one_blas_thread
 from .alternation import SparseRequest, describe, make_penalty, refitted, sparse_pca, starting_axes

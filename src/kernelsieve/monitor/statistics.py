@@ -57,12 +57,13 @@ import scipy.sparse
 from scipy.stats import beta, rankdata
 
 from ..arrays import Array, is_foreign, itemsize, like, namespace, to_numpy
+from ..errors import ScaleError
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels.blocks import dense
 from ..numerics import ROUNDING
-from ..rows.checks import SMALLEST, ScaleError, finite
+from ..rows.checks import SMALLEST, finite
 from ..rows.rows import map_row_blocks
 from ..threads import cached_property
 

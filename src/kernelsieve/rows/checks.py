@@ -26,6 +26,7 @@ import scipy.sparse
 from sklearn.utils import assert_all_finite
 
 from ..arrays import FLOATS, Array, is_foreign, is_numpy, itemsize, namespace, to_numpy
+from ..errors import ScaleError
 from ..kernels.blocks import dense
 from ..threads import block_rows, row_ranges
 
@@ -35,23 +36,6 @@ LARGEST = {4: 1e15, 8: 1e60}  # the largest number allowed; the key is the size 
 SMALLEST = {4: 1e-15, 8: 1e-60}  # the smallest spread allowed, with the same keys
 # Differences |k(x, y) - k(y, x)| up to this share of the largest kernel value count as rounding; keys as in LARGEST.
 ASYMMETRY = {4: 1e-3, 8: 1e-6}
-
-
-class ScaleError(ValueError):
-    """A column's numbers are too large or too small to be squared."""
-
-    def __init__(self, column: int, problem: str) -> None:
-        self.column = column
-        self.problem = problem
-        super().__init__(f"column {column} of X {problem}")
-
-    def named(self, names: Any) -> ScaleError:
-        """This error with the column's name in place of its number, if it has one."""
-        if names is None or self.column >= len(names):
-            return self
-        named = ScaleError(self.column, self.problem)
-        named.args = (f"column {str(names[self.column])!r} {self.problem}",)
-        return named
 
 
 class NotFiniteError(ValueError):

@@ -21,13 +21,12 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, itemsize, namespace, on_host
-from ..errors import quoted
+from ..errors import ScaleError, quoted
 from ..kernels import Kernel, ObjectKernel, kernel_of
 from ..kernels.objects import objects_of, shown
 from ..threads import CACHE_BYTES, effective_n_threads, one_blas_thread, ordered_map
 from .checks import (
     NotFiniteError,
-    ScaleError,
     check_gram,
     checked_weights,
     finite,
