@@ -65,7 +65,7 @@ from ..kernels.registry import warn_about_noise
 from ..kernels.width import KernelRows, column_numbers, multiple_of_median, resolve_gamma
 from ..numerics import DEPENDENT
 from ..rows.checks import check_spread, finite, naming_gaps
-from ..rows.dispatch import RowRules, rows_of, settle_columns, watched
+from ..rows.dispatch import RowRules, rows_of, store_columns, watched
 from ..rows.rows import ArrayRows, Rows
 from ..rows.sampling import MOST_WIDTHS, SampledRows, ShortSide, has_short_side, short_side
 from ..rules.base import Choice
@@ -251,7 +251,7 @@ class KernelTransformer(
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
         # For rows in blocks, the columns and their names become known only when the sample is read.
         if not isinstance(rows, ArrayRows):
-            settle_columns(self, rows.n_features, rows.names)
+            store_columns(self, rows.n_features, rows.names)
         if sampled.whole and len(sampled.indices) < request.least_rows:
             raise TooManyComponents(
                 self.n_components,

@@ -30,7 +30,7 @@ from ..fit.parameters import (
 )
 from ..kernels import kernel_of, names_of_kernels
 from ..rows.checks import naming_gaps
-from ..rows.dispatch import RowRules, ordered_rows, settle_columns
+from ..rows.dispatch import RowRules, ordered_rows, store_columns
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
@@ -270,7 +270,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             if self.cv != "prefit":  # raise an error about too few windows before any warning
                 checked_folds(sample, int(self.lags), int(self.cv))
             if rows.columns is not None:  # None if scikit-learn's validation has already set the columns
-                settle_columns(self, *rows.columns)
+                store_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
             self._usual = self._usual_values(X, sample.windows)
             self._store(fitted(self, rows, sample, recipe_of(self, seed, encoded=self.encoder_ is not None)))

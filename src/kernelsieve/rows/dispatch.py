@@ -79,7 +79,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
     merge = rules.merge_copies and not rules.kernel.rows_only
     if rules.kernel.of_objects:
         objects = _objects(X, rules, least=2)
-        settle_columns(rules.estimator, 1, None)
+        store_columns(rules.estimator, 1, None)
         return ArrayRows(objects, weights_of(objects, sample_weight), merge_copies=merge)
     plain = isinstance(X, np.ndarray)  # the usual case, which needs no test for dask and streams
     if not plain and is_dask(X):
@@ -150,7 +150,7 @@ def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> It
     with closing(rows.opened()) as blocks:
         for start, block in blocks:
             if first:
-                settle_columns(rules.estimator, rows.n_features, rows.names)
+                store_columns(rules.estimator, rows.n_features, rows.names)
             same_columns(rows.n_features, rows.names, *rules.columns)
             weights = None if rows.weights is None else rows.weights[start : start + block.shape[0]]
             yield ArrayRows(on_host(finite_rows(block, start)), weights)
@@ -159,7 +159,7 @@ def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> It
 def _some_in_one(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     if rules.kernel.of_objects:
         objects = _objects(X, rules)
-        settle_columns(rules.estimator, 1, None)
+        store_columns(rules.estimator, 1, None)
         return ArrayRows(objects, weights_of(objects, sample_weight, least=0))
     plain = not first and _is_plain(X, *rules.columns)
     array = finite(X if plain else validate_rows(rules.estimator, X, reset=first, **rules.checks))
@@ -310,11 +310,11 @@ def _foreign(X: Array, rules: RowRules) -> Array:
     X = _foreign_floats(X, least=2)
     if rules.kernel.precomputed:
         check_gram(X)
-    settle_columns(rules.estimator, X.shape[1], None)
+    store_columns(rules.estimator, X.shape[1], None)
     return X
 
 
-def settle_columns(estimator: Any, n_features: int, names: Any) -> None:
+def store_columns(estimator: Any, n_features: int, names: Any) -> None:
     """Set `n_features_in_` and `feature_names_in_` for rows that do not go through scikit-learn's validation."""
     estimator.n_features_in_ = int(n_features)
     if hasattr(estimator, "feature_names_in_"):

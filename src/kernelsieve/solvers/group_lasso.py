@@ -72,7 +72,7 @@ def group_lasso(
         rows = np.concatenate([active, entering])
         support = _Support(quadratic, alpha, weights, rows, coef[rows])
         support.relax(np.arange(len(active), len(rows)))
-        n_iter += support.settle(0.1 * tol * found.objective, max_iter - n_iter)
+        n_iter += support.optimize(0.1 * tol * found.objective, max_iter - n_iter)
         coef[rows] = 0.0
         coef[rows[support.members]] = support.values
         active = np.flatnonzero(row_norms(coef))
@@ -115,7 +115,7 @@ class _Support:
         self.values = values
         self._keep(row_norms(values) > 0)
 
-    def settle(self, gap: float, max_iter: int) -> int:
+    def optimize(self, gap: float, max_iter: int) -> int:
         """Take Newton steps until the duality gap over these rows is at most `gap`; return the number of steps."""
         n_iter, swept = 0, False
         while n_iter < max_iter and self._gap(self.values) > gap:

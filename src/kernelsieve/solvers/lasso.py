@@ -151,7 +151,7 @@ class _DenseProblem:
     def solve(self, support: Support, gap: float, max_iter: int) -> int:
         """Move `support` to the minimum over the working set, up to a duality gap; return the number of steps."""
         support.members = np.searchsorted(self.working, support.members)
-        n_iter = support.settle(self._pull(support, self._gradient(support)))
+        n_iter = support.optimize(self._pull(support, self._gradient(support)))
         may_enter = np.ones(len(self.working), dtype=bool)
         entering, lowest, batches = support.members[:0], np.inf, True
         while n_iter < max_iter:
@@ -174,7 +174,7 @@ class _DenseProblem:
                 break
             self._enter(support, entering, gradient)
             # New members have the coefficient zero, so the gradient is still valid.
-            n_iter += support.settle(self._pull(support, gradient))
+            n_iter += support.optimize(self._pull(support, gradient))
         support.members = self.working[support.members]
         return n_iter
 
@@ -256,7 +256,7 @@ class Support:
         self.members, self.values, self.signs = self.members[keep], self.values[keep], self.signs[keep]
         self.factor.leave(keep)
 
-    def settle(self, pull: np.ndarray) -> int:
+    def optimize(self, pull: np.ndarray) -> int:
         """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; members that reach zero leave."""
         n_steps = 0
         while len(pull):

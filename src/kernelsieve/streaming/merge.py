@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import KernelWarning, warn
-from ..rows.dispatch import settle_columns
+from ..rows.dispatch import store_columns
 from ..threads import one_blas_thread
 from .state import FROZEN, ReservoirRows, StreamState, check_frozen, same_points, same_value
 
@@ -75,7 +75,7 @@ def _with_few_rows(model: Any, few: StreamState) -> Any:
 def _copy(model: Any) -> Any:
     """A new, unfitted model with the parameters and the columns of `model`."""
     result = clone(model)
-    settle_columns(result, model.n_features_in_, getattr(model, "feature_names_in_", None))
+    store_columns(result, model.n_features_in_, getattr(model, "feature_names_in_", None))
     return result
 
 

@@ -189,9 +189,9 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
                     dated = None
         if plain is None:
             raise ValueError("no block was given: at least one is needed")
-        return self._settle(plain, first) if dated is None else self._settle(dated, first, joined)
+        return self._store(plain, first) if dated is None else self._store(dated, first, joined)
 
-    def _settle(self, summary: TableSummary, X: Any, joined: dict[str, int] | None = None) -> Self:
+    def _store(self, summary: TableSummary, X: Any, joined: dict[str, int] | None = None) -> Self:
         if not summary.names:
             raise ValueError(
                 f"Found array with 0 feature(s) (shape=({summary.n_rows}, 0)) while a minimum of 1 is required."
