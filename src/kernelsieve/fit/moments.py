@@ -52,7 +52,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
@@ -76,7 +76,7 @@ from ..kernels import Kernel, overwritten_blocks, overwritten_product
 from ..numerics import EPS
 from ..rows.checks import FiniteCheck
 from ..rows.rows import cut_for_device, with_smaller_blocks
-from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
+from ..spectrum.whitening import RANK_TOLERANCES
 from ..threads import CACHE_BYTES, cached_property, one_blas_thread, ordered_map, row_groups
 
 
@@ -84,20 +84,13 @@ from ..threads import CACHE_BYTES, cached_property, one_blas_thread, ordered_map
 class Moments:
     """Weight, mean and scatter of whitened features, and the summed kernel diagonal."""
 
-    whitening: Array  # (r, q), q = numerical rank of K_DD
-    weight: float
-    mean: Array  # (q,)
-    scatter: Array  # (q, q)
-    trace: float
+    whitening: Annotated[Array, "real[r, q]"]  # (r, q), q = numerical rank of K_DD
+    weight: Annotated[float, "positive"]
+    mean: Annotated[Array, "real[q]"]  # (q,)
+    scatter: Annotated[Array, "real[q, q]"]  # (q, q)
+    trace: Annotated[float, "float"]
 
     _file_sizes = ("r",)
-    _file_layout = {
-        "whitening": "real[r, q]",
-        "weight": "positive",
-        "mean": "real[q]",
-        "scatter": "real[q, q]",
-        "trace": "float",
-    }
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -248,7 +241,7 @@ class MomentSum:
     def in_float64(self) -> bool:
         """Whether float64 is needed because the whitening divides by eigenvalues that would be rounding in float32."""
         largest, smallest = self._lengths_of_columns
-        return largest * RANK_TOLERANCE_FLOAT32 > 1.001 * smallest
+        return largest * RANK_TOLERANCES[4] > 1.001 * smallest
 
     def whitens_first(self, block: Array) -> bool:
         """Whether to whiten features before summing them, because sums of kernel values would cost digits or time.
@@ -448,8 +441,8 @@ def rows_until_choice(since: float, weight: float, weights: np.ndarray, rate: fl
     """How many rows, of these weights, come before points are chosen again; None if no choice is due among them.
 
     A choice is due when the rows since the last choice have half the weight of all rows.  `since` is the weight of the
-    former so far, not discounted; `weight` is the weight of all rows so far, each discounted by its age.  Without
-    forgetting, a choice is due at each doubling of the weight, otherwise every 0.72 half-lives.
+    rows since the last choice, not discounted; `weight` is that of all rows, each discounted by its age.  Without
+    forgetting, a choice is due whenever the weight has doubled, otherwise every 0.72 half-lives.
     """
     if rate == 0:
         since_then = since + np.cumsum(weights)

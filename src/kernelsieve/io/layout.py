@@ -306,7 +306,7 @@ def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | OUTPUT
-    return cls._file_sizes, _annotated(cls) | getattr(cls, "_file_layout", {})  # type: ignore[attr-defined]
+    return cls._file_sizes, _annotated(cls)  # type: ignore[attr-defined]
 
 
 def _check_centerer(name: str, centerer: Any) -> None:

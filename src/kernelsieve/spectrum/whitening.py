@@ -41,7 +41,7 @@ from ..threads import matmul, ordered_map, row_ranges
 
 # Eigenvalues of a gram below this share of the largest are rounding; keyed by the bytes of a kernel value.
 RANK_TOLERANCES = {4: 1e-6, 8: 1e-11}
-RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32 = RANK_TOLERANCES[8], RANK_TOLERANCES[4]
+RANK_TOLERANCE = RANK_TOLERANCES[8]
 DROPPED_WITH_NEGATIVE = (
     "the kernel is not positive semi-definite on these rows, and this method drops negative eigenvalues and positive "
     "ones that are no larger. Use SparseKernelPCA or KernelPCA, which keep them, another coef0, or fewer components"
