@@ -232,6 +232,15 @@ def test_float32_rows_keep_small_components():
     np.testing.assert_allclose(light, full, rtol=0.02)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize(("smallest", "needed"), [(1e-2, False), (3e-6, False), (3e-7, True), (1e-10, True)])
+def test_float64_is_needed_where_an_eigenvalue_would_be_rounding_in_float32(smallest, needed, unit):
+    """The limit is a share of 1e-6 of the largest eigenvalue of the points' gram."""
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    whitening = vectors / np.sqrt(unit * np.geomspace(smallest, 1.0, 5))
+    assert MomentSum(named_kernel("rbf", gamma=0.3), np.eye(5), whitening).in_float64 is needed
+
+
 def test_whitening_drops_what_is_rounding():
     rng = np.random.default_rng(0)
     factor = rng.standard_normal((10, 4))

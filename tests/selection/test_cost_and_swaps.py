@@ -9,7 +9,7 @@ from selection_cases import Counter, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.sample import Sample
-from kernelsieve.kernels import CallableKernel, named_kernel
+from kernelsieve.kernels import RBF, CallableKernel, Hamming, named_kernel
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules import targeted
 from kernelsieve.rules.base import KernelGram
@@ -94,6 +94,15 @@ def test_swaps_capture_more(digits):
     assert swapped.eigenvalues_.sum() > plain.eigenvalues_.sum() * 1.005
     assert 1 <= swapped.selection_report_["swaps"] <= 100
     assert len(set(swapped.support_)) == 20
+
+
+def test_swaps_may_be_asked_for_where_points_turn_out_to_be_rows(cloud):
+    """The kernel decides whether the default moves points, which ignores swaps, or chooses rows."""
+    model = SparseKernelPCA(2, n_support=8, n_swaps=2, kernel=Hamming(width=1.0), random_state=0).fit(np.round(cloud))
+    assert model.support_ is not None
+    for options in ({"kernel": RBF()}, {"kernel": Hamming(width=1.0), "selection": "uniform"}):
+        with pytest.raises(ValueError, match="n_swaps=2 means nothing"):
+            SparseKernelPCA(2, n_support=8, n_swaps=2, **options).fit(np.round(cloud))
 
 
 @pytest.mark.parametrize(("n_rows", "n_swaps"), [(1, 10), (22, 10), (23, 9), (70, 1), (71, 0)])
