@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -19,8 +20,8 @@ from kernelsieve.kernels.width import resolve_gamma
 from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rules.base import Selection
 from kernelsieve.rules.targeted import targeted_rows
-from kernelsieve.streaming.online_rules import Independent, Settings, Subset
-from kernelsieve.streaming.state import same_value
+from kernelsieve.streaming.online_rules import Independent, Settings, Subset, coherence_with
+from kernelsieve.streaming.state import same_points, same_value
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +189,25 @@ def test_a_kernel_that_is_slightly_indefinite_is_so_in_float32_too(rows):
     seen = Sample.of(sampled, kernel, 2, center=True, n_population=600).evaluation
     assert seen.gram.dtype == np.float32
     assert seen.indefiniteness == pytest.approx(-values[0] / values[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix])
+def test_points_are_the_same_if_their_numbers_are_in_the_same_order(kind, rows):
+    points = rows[:5] * (rows[:5] > 0)
+    assert same_points(kind(points), kind(points.copy()))
+    assert not same_points(kind(points), kind(points[::-1]))
+    assert not same_points(kind(points), kind(points[:4]))
+    assert not same_points(kind(points), kind(np.nextafter(points, 9)))
+    other = np.asarray if kind is scipy.sparse.csr_matrix else scipy.sparse.csr_matrix
+    assert not same_points(kind(points), other(points))
+
+
+def test_the_coherence_of_a_row_is_its_largest_cosine(rows):
+    gram = rows[:6] @ rows[:6].T + 0.1 * np.eye(6)
+    factor = np.linalg.cholesky(gram[:5, :5])
+    cosines = np.abs(gram[5, :5]) / np.sqrt(gram[5, 5] * np.diagonal(gram)[:5])
+    assert coherence_with(gram[5, :5], gram[5, 5], factor) == pytest.approx(cosines.max())
+    assert coherence_with(np.empty(0), 1.0, np.empty((0, 0))) == 0.0
 
 
 def test_no_row_is_apart_from_itself():

@@ -13,6 +13,14 @@ from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
 from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, compress, plots, report
 from kernelsieve.kernels import RBF, Levenshtein, Spectrum, normalized, of_objects
+from kernelsieve.rows.kinds import _listed
+
+
+def test_objects_of_an_array_are_its_parts_along_the_first_axis():
+    assert [one.tolist() for one in _listed(np.arange(6).reshape(3, 2))] == [[0, 1], [2, 3], [4, 5]]
+    assert [one.shape for one in _listed(np.ones((3, 2, 4)))] == [(2, 4)] * 3
+    assert _listed(np.array(["a", "b"])) == ["a", "b"]
+    assert _listed(pd.DataFrame({"words": ["a", "b"]})) == ["a", "b"]
 
 
 def shared_pairs(a, b):
