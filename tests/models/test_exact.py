@@ -547,3 +547,15 @@ def test_eigenvalues_that_lapack_misses_are_found_by_all_of_them(monkeypatch, wo
     monkeypatch.setattr(f"{module}._check_psd_eigenvalues", refused)
     model = KernelPCA(3, kernel="linear", eigen_solver="dense").fit(X)
     np.testing.assert_allclose(model.eigenvalues_, np.ones(3), rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_a_given_gram_has_its_components_in_any_unit_and_nothing_is_said(unit):
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    gram = rows @ rows.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KernelPCA(3, kernel="precomputed").fit(unit * gram)
+    centred = rows - rows.mean(axis=0)
+    assert_allclose(model.eigenvalues_, unit * np.linalg.svd(centred, compute_uv=False) ** 2, rtol=1e-9)
+    assert_allclose(model.explained_variance_ratio_.sum(), 1.0)
