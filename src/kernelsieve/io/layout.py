@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from inspect import get_annotations
 from numbers import Integral, Real
 from typing import Any
@@ -95,6 +96,7 @@ def layout_of(cls: type) -> dict[str, str]:
     return merged
 
 
+@cache
 def _annotated(cls: type) -> dict[str, str]:
     """What the annotations of a class, without its base classes, say of attributes in files."""
     if not any(str(annotation).startswith("Annotated[") for annotation in get_annotations(cls).values()):
