@@ -268,7 +268,7 @@ class Sample:
     def precise_enough(self) -> Sample:
         """This sample, in float64 if the kernel needs it: float32 cannot tell rows apart if all kernel values are
         nearly 1."""
-        rows = self.evaluation
+        rows = self.measured_on  # whose gram every fit needs
         if self.kernel.precomputed or not is_numpy(rows.values) or itemsize(rows.values) == 8:
             return self
         length = float(np.abs(np.diagonal(rows.gram)).mean(dtype=np.float64))

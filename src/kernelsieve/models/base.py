@@ -442,7 +442,7 @@ class KernelTransformer(
         if explained == 0:
             return  # another warning has been issued for components that are zero
         kernel = sample.kernel
-        rows = sample.evaluation
+        rows = sample.measured_on
         # Components of a few rows explain more of the variance of these rows than of others.  So unless these are all
         # rows, what components of one half explain of the other half is used.
         exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
@@ -450,7 +450,7 @@ class KernelTransformer(
             explained,
             exact / max(span.total_variance, 1e-300),
             span.spread if self.center else 1.0,
-            split_captured(sample.evaluation),
+            split_captured(rows),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,
         )
 

@@ -337,7 +337,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
 
     def _points(self, problem: Problem) -> Choice:
-        rows = problem.sample.evaluation
+        rows = problem.sample.measured_on
         check_kernel_values(rows.gram)
         diagonal = to_numpy(namespace(rows.gram).linalg.diagonal(rows.gram))
         if not rows.exact.captured > DEPENDENT * float(np.abs(diagonal).mean()):

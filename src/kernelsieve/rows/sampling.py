@@ -164,9 +164,9 @@ def _order_of_distinct(X: np.ndarray, candidates: np.ndarray) -> np.ndarray | No
     """The order of rows by their projections; None if two projections are so close that their rows may be equal."""
     projections, largest = np.empty(len(candidates)), 0.0
     for part in row_ranges(len(candidates), block_rows(1, X.shape[1], itemsize(X))):
-        rows = finite(take_rows(X, candidates[part]))
+        rows = finite(X[part] if len(candidates) == len(X) else X[candidates[part]])
         projections[part] = row_projections(rows)
-        largest = max(largest, float(np.abs(rows).max(initial=0.0)))
+        largest = max(largest, float(rows.max(initial=0.0)), -float(rows.min(initial=0.0)))
     order = np.argsort(projections)
     nearest = float(np.diff(projections[order]).min(initial=np.inf))
     reach = largest * float(np.abs(projection_of_columns(X.shape[1])).sum())
