@@ -64,9 +64,10 @@ class SearchPlan:
     # start leads hardly depends on their number.
     many_points: int = 400
     raced_fraction: int = 4
-    # The share `coarse_share` of the steps is taken on a part of the rows, the others on all of them.  They end when a
-    # step gains less than least_gain tol^2.
+    # The share `coarse_share` of the steps is taken on a part of the rows, until one gains less than coarse_gain tol^2;
+    # the others are taken on all rows, until one gains less than least_gain tol^2.
     coarse_share: float = 0.7
+    coarse_gain: float = 1.2
     least_gain: float = 0.1  # with the default tol that is 2.5e-6; 3e-5 ended the search of 500 points early
     coarse_rows: int = 1000
     coarse_rows_per_point: int = 10

@@ -169,7 +169,7 @@ class FreePoints:
         captured = self.captured(self._evaluation, best.points)
         if captured >= self._enough:
             return Candidate(best.points, captured, None, best.n_steps, True, race.reached, race.leader, seeds)
-        n_race, best = best.n_steps, best.run(n_coarse - best.n_steps, self._least_gain)
+        n_race, best = best.n_steps, best.run(n_coarse - best.n_steps, self._least_gain(race.objective))
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # Unmoved rows that capture nearly as much are compared with the moved points on the rows of the last steps.
@@ -200,7 +200,7 @@ class FreePoints:
 
         def run(points: Array) -> tuple[float, Ascent]:
             runner = self.start(objective, points)
-            return runner.value, runner.run(n_race, self._least_gain)
+            return runner.value, runner.run(n_race, self._least_gain(objective))
 
         ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
         runners = {name: runner for name, (_, runner) in ran.items()}
@@ -269,7 +269,7 @@ class FreePoints:
             points, added = self.with_rows(previous.points, change, self.sample.evaluation)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
-        runner = self.start(coarse, points).run(n_coarse, self._least_gain)
+        runner = self.start(coarse, points).run(n_coarse, self._least_gain(coarse))
         runner, converged = self.finish(runner, self.n_steps(n_support) - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
@@ -320,10 +320,10 @@ class FreePoints:
             return None
         return self.coordinates.images_of_exact(points, self.sample.evaluation)[1]
 
-    @property
-    def _least_gain(self) -> float:
-        """A step that gains a smaller share than this is not worth its time: it is the last."""
-        return self.plan.least_gain * self.tol**2
+    def _least_gain(self, objective: CapturedVariance) -> float:
+        """A step that gains a smaller share than this is not worth its time: it is the last on the objective's rows."""
+        coarse = objective.n_rows < self.objective.n_rows
+        return (self.plan.coarse_gain if coarse else self.plan.least_gain) * self.tol**2
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """Take the last steps, on all search rows; return the ascent and whether it has converged.
@@ -334,7 +334,7 @@ class FreePoints:
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
         last = max(1, min(n_steps, round(self.max_iter / 4)))
-        before = runner.finish(n_steps, last, self._least_gain)
+        before = runner.finish(n_steps, last, self._least_gain(self.objective))
         return runner, runner.converged or runner.value - before <= self.tol * abs(runner.value)
 
     def usefulness(self, points: Array) -> tuple[Array, Array]:
