@@ -18,7 +18,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules.distances import kmeans_centers
-from kernelsieve.rules.residual import draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
+from kernelsieve.rules.residual import draw_without_replacement, randomly_pivoted_cholesky
 from kernelsieve.solvers.greedy import StoredGram, greedy, worst_explained
 from kernelsieve.threads import one_blas_thread
 
@@ -103,7 +103,7 @@ def test_leverage_is_that_of_the_whole_gram(weighted, cloud):
     values = np.linalg.eigvalsh(gram)
     ridge = values[:-3].sum() / 3
     truth = np.diagonal(gram @ np.linalg.inv(gram + ridge * np.eye(80)))
-    np.testing.assert_allclose(ridge_leverage(sample), truth[rows.indices], rtol=1e-6)
+    np.testing.assert_allclose(sample.ridge_leverage, truth[rows.indices], rtol=1e-6)
 
 
 def test_leverage_from_a_part_of_the_rows_is_close(blobs):
@@ -112,7 +112,7 @@ def test_leverage_from_a_part_of_the_rows_is_close(blobs):
     for size in (1000, 999):  # all rows, and half of so many
         rows = sample_rows(X, size, np.random.default_rng(0), None, merge=True)
         sample = Sample.of(rows, CallableKernel(lambda X, Y: gram_of("rbf", X, Y, gamma=0.02)), 5, center=True)
-        scores.append(dict(zip(rows.indices, ridge_leverage(sample), strict=True)))
+        scores.append(dict(zip(rows.indices, sample.ridge_leverage, strict=True)))
     ratio = np.array([scores[1][i] / scores[0][i] for i in scores[1]])
     assert 0.95 < np.median(ratio) < 1.05
     assert 0.8 < ratio.min() < ratio.max() < 1.25

@@ -218,6 +218,13 @@ class RowSet:
         return to_numpy(self.gram)
 
     @cached_property
+    def positive_gram(self) -> np.ndarray:
+        """The positive semi-definite matrix nearest to the gram: negative eigenvalues are set to zero."""
+        values, vectors = np.linalg.eigh(as_float64(self.gram_on_host))
+        real = values > 0
+        return np.asarray((vectors[:, real] * values[real]) @ vectors[:, real].T)
+
+    @cached_property
     def lengths(self) -> np.ndarray:
         """(n,) k(x, x), in float64."""
         if self.known_gram is not None:

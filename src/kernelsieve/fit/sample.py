@@ -15,9 +15,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, itemsize, origin_of, take_rows, to_numpy
+from ..arrays import (
+    Array,
+    add_to_diagonal,
+    as_float64,
+    cholesky,
+    is_numpy,
+    itemsize,
+    origin_of,
+    solve_lower,
+    take_rows,
+    to_numpy,
+)
 from ..kernels import Kernel
-from ..numerics import FLOAT32_SEES
+from ..numerics import DEPENDENT, FLOAT32_SEES
 from ..rows.checks import LARGEST, SMALLEST, finite
 from ..rows.sampling import SampledRows
 from ..threads import CACHED_ROWS, cached_property, row_ranges
@@ -308,6 +319,35 @@ class Sample:
         if self.n_evaluation == self.size:
             return to_numpy(self.evaluation.targets)
         return self._cross_gram(slice(0, self.n_evaluation)) @ to_numpy(self.evaluation.exact.row_coef)
+
+    @cached_property
+    def ridge_leverage(self) -> np.ndarray:
+        """(n,) ridge leverage scores of all sampled rows: how much of a row no combination of other rows can replace.
+
+            l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
+
+        The second expression, in O(n r^2) for r evaluation rows R, is exact if these are all rows (share = 1).  If they
+        are a random share of the rows, it is right up to a constant factor (Musco & Musco 2017).  The ridge is theirs
+        for M components: the variance that kernel PCA leaves unexplained, divided by M.
+        """
+        n_counted, weights, diagonal = self.n_evaluation, self.rows.weights, self.diagonal
+        mass = np.ones(self.size) if weights is None else weights * (self.size / weights.sum())
+        gram = as_float64(self.evaluation.gram_on_host)
+        counted_mass = mass[:n_counted]
+        if self.drawn is not None:
+            counted_mass = self.drawn.weights * (n_counted / self.drawn.weights.sum())
+        omega = counted_mass / counted_mass.sum()
+        explained = self.evaluation.exact.captured + (float(omega @ gram @ omega) if self.center else 0.0)
+        left = max(float(mass @ diagonal) / self.size - explained, 0.0)
+        ridge = self.size * max(left / self.n_components, DEPENDENT * float(np.abs(diagonal).mean()))
+        counted = gram + np.diag(ridge * n_counted / self.size / counted_mass)
+        factor = cholesky(counted)
+        if factor is None:  # for an indefinite kernel, the ridge must exceed the size of the most negative eigenvalue
+            lowest = float(np.linalg.eigvalsh(counted)[0])
+            factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
+        cross_gram = gram if n_counted == self.size else self._cross_gram(slice(0, n_counted))
+        whitened = solve_lower(factor, as_float64(cross_gram).T)
+        return mass * np.maximum(diagonal - np.einsum("ij,ij->j", whitened, whitened), 0.0) / ridge
 
     def _cross_gram(self, columns: slice) -> np.ndarray:
         kernel, points = self.kernel, self.all_values[columns, :]

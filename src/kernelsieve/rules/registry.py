@@ -16,8 +16,8 @@ from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, StoredGram, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, gram_of_sample, select_rows
 from .distances import Combine, as_rows_in, kmeans_centers, spread_rows
-from .residual import LargestGain, SampledGain, draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
-from .targeted import positive_part, targeted_choice
+from .residual import LargestGain, SampledGain, draw_without_replacement, randomly_pivoted_cholesky
+from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # the published ridge of improved KPCA
@@ -42,7 +42,7 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swap
     count, column = min(n_support, sample.size), sample.column
     state = targeted_choice(gram_of_sample(sample), sample.all_targets, count, sample.indefiniteness)
     if len(state.chosen) < count and sample.indefiniteness and sample.n_evaluation == sample.size:
-        gram = StoredGram(positive_part(sample.evaluation.gram_on_host), sample.n_threads)
+        gram = StoredGram(sample.evaluation.positive_gram, sample.n_threads)
         state, column = targeted_choice(gram, sample.all_targets, count), gram.column
     swapped = swap(state, column, n_swaps) if n_swaps else 0
     return _selected(state, n_support, sample, rng, nested=not swapped, swaps=swapped)
@@ -112,7 +112,7 @@ def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine:
 
 def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """Rows drawn without replacement by their ridge leverage scores (Alaoui & Mahoney 2015)."""
-    drawn = draw_without_replacement(ridge_leverage(sample), rng)
+    drawn = draw_without_replacement(sample.ridge_leverage, rng)
     return select_rows(sample, drawn[:n_support], nested=True, by_evaluation=True)
 
 

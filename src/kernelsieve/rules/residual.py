@@ -24,14 +24,6 @@ If rows are drawn one by one, every draw needs the residual after the last one. 
 which needs only the small gram of the proposals.  Accepted rows have the same distribution as rows drawn one by one,
 and the columns of a block are eliminated together, by matrix products: n m kernel values, O(n m^2) time, O(n m)
 memory.
-
-Ridge leverage scores: measure how much of a row no combination of other rows can replace.
-
-    l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
-
-The second expression is exact if R is all rows (share = 1).  If R is a random share of the rows, it is right up to a
-constant factor (Musco & Musco 2017).  The ridge is theirs for M components: the variance that kernel PCA leaves
-unexplained, divided by M.  Rows are drawn without replacement with probabilities proportional to their scores.
 """
 
 from __future__ import annotations
@@ -40,11 +32,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_numpy
-from ..fit.sample import Sample
-from ..numerics import DEPENDENT
 from ..solvers.greedy import Gram, Residual, start
-from .base import gram_of_sample
 from .targeted import eliminate_together
 
 # Updated norms lose digits as they shrink.  If the largest falls below this share of the largest when they were last
@@ -174,33 +162,6 @@ def _accept(
         current[proposed == proposed[i]] = 0.0
         accepted.append(i)
     return proposed[accepted], np.tril(factor[accepted, : len(accepted)])
-
-
-def ridge_leverage(sample: Sample) -> np.ndarray:
-    """The ridge leverage score of every sampled row, in O(n r^2) for r evaluation rows."""
-    n_counted, weights = sample.n_evaluation, sample.rows.weights
-    mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
-    diagonal = sample.diagonal
-    gram = as_float64(to_numpy(sample.evaluation.gram))
-    counted_mass = mass[:n_counted]
-    if sample.drawn is not None:
-        counted_mass = sample.drawn.weights * (n_counted / sample.drawn.weights.sum())
-    left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, counted_mass), 0.0)
-    ridge = sample.size * max(left / sample.n_components, DEPENDENT * float(np.abs(diagonal).mean()))
-    counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
-    factor = cholesky(counted)
-    if factor is None:  # for an indefinite kernel, the ridge must exceed the size of the most negative eigenvalue
-        lowest = float(np.linalg.eigvalsh(counted)[0])
-        factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
-    cross_gram = gram if n_counted == sample.size else gram_of_sample(sample).columns(np.arange(n_counted))
-    whitened = solve_lower(factor, cross_gram.T)
-    return mass * np.maximum(diagonal - np.einsum("ij,ij->j", whitened, whitened), 0.0) / ridge
-
-
-def _explained(sample: Sample, gram: np.ndarray, mass: np.ndarray) -> float:
-    """The part of the rows' mean square that the leading components explain, and the mean if it is subtracted."""
-    omega = mass / mass.sum()
-    return sample.evaluation.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
 
 
 def draw_without_replacement(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:

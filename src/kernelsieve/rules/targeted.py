@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_torch, to_numpy
+from ..arrays import Array, is_torch, to_numpy
 from ..fit.rowset import RowSet
 from ..solvers.greedy import Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
 from ..spectrum.cuda_graphs import repeat
@@ -63,13 +63,6 @@ def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor
     state.diagonal[accepted] = 0.0
     state.chosen.extend(int(j) for j in accepted)
     return np.maximum(before - explained, 0.0)
-
-
-def positive_part(gram: np.ndarray) -> np.ndarray:
-    """The positive semi-definite matrix nearest to a symmetric one: negative eigenvalues are set to zero."""
-    values, vectors = np.linalg.eigh(as_float64(gram))
-    real = values > 0
-    return np.asarray((vectors[:, real] * values[real]) @ vectors[:, real].T)
 
 
 def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float = 0.0) -> Residual:
