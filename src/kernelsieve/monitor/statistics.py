@@ -202,9 +202,9 @@ class Detector:
 
         def fill(rows: slice) -> None:
             u = prepare(finite(windows[rows, :]))
-            cross_gram, weights, block_t2, block_spe = measure(u)
+            cross_gram, scores, block_t2, block_spe = measure(u)
             t2[rows], spe[rows] = to_numpy(block_t2), to_numpy(block_spe)
-            slope = to_numpy(prepare.gradient(self._slope(u, cross_gram, weights)))
+            slope = to_numpy(prepare.gradient(self._slope(u, cross_gram, scores)))
             # Computed here, on the thread that computed the slopes, while they are in its cache.
             np.multiply(shares(slope, metric), spe[rows, None], out=parts[rows])
 
@@ -217,7 +217,10 @@ class Detector:
         return int(TEMPORARIES * (self.expansion.n_support + windows.shape[1]))
 
     def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
-        """The function that computes k(u, S), c + A z, T2 and SPE from windows u; `example` gives dtype and device."""
+        """The function that computes k(u, S), the scores z of an orthonormal model, T2 and SPE from windows u.
+
+        `example` gives dtype and device.
+        """
         model = self.expansion.orthonormal
         points = model.points_like(example)
         cross_gram_of = model.kernel.bind(points)
@@ -233,12 +236,10 @@ class Detector:
             cross_gram = cross_gram_of(u)
             scores = cross_gram @ coef - offset
             own = scores if same else cross_gram @ own_coef - own_offset
-            weights = scores @ coef.T
             spe = model.kernel.diagonal(u) + length - xp.vecdot(scores, scores)
             if mean_coef is not None:
-                weights = weights + mean_coef
                 spe = spe - 2 * (cross_gram @ mean_coef)
-            return cross_gram, weights, (own * own) @ precision, xp.maximum(spe, xp.zeros_like(spe))
+            return cross_gram, scores, (own * own) @ precision, xp.maximum(spe, xp.zeros_like(spe))
 
         return measure
 
@@ -264,9 +265,12 @@ class Detector:
             return 0.0
         return float(model.mean_coef @ (gram_of(model.kernel, model.points) @ model.mean_coef))
 
-    def _slope(self, u: Array, cross_gram: Array, weights: Array) -> Array:
+    def _slope(self, u: Array, cross_gram: Array, scores: Array) -> Array:
         """dSPE/du, up to a factor for each row."""
         model = self.expansion.orthonormal
+        weights = scores @ like(model.coef, u).T
+        if model.mean_coef is not None:
+            weights = weights + like(model.mean_coef, u)
         if model.kernel.stationary:
             cross_gram = _shifted(model, u, cross_gram)
         slope = weighted_gradient(model, u, cross_gram, weights)
