@@ -222,12 +222,12 @@ def test_auto_keeps_its_share_of_rows_it_has_not_seen(n_components):
 # The search for a number
 
 
-def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True, else_all=False):
-    """Sizes tried and the one taken, where m points miss `missing(m)`."""
+def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True, else_all=False, few=0):
+    """Sizes tried and the one taken, where m points miss `missing(m)`, and fewer than `few` have too few components."""
 
     def at(n_support):
         return SimpleNamespace(
-            ratio=SimpleNamespace(value=1 - missing(n_support), n_real=10),
+            ratio=SimpleNamespace(value=1 - missing(n_support), n_real=10 if n_support >= few else 9),
             problem=SimpleNamespace(sample=SimpleNamespace(n_components=10)),
             selection=SimpleNamespace(n_support=n_support),
         )
@@ -246,11 +246,31 @@ def test_few_sizes_are_tried_and_few_points_too_many_taken(exponent, needed):
     assert sum(sizes) <= 5 * found
 
 
+@pytest.mark.parametrize("reached", [0.001, 0.01])  # well above the target, or just at it
 @pytest.mark.parametrize("needed", [3, 4, 5, 6])
-def test_of_few_points_no_size_is_tried_twice_and_the_fewest_are_found(needed):
-    sizes, found = tried(lambda m: 0.001 if m >= needed else 0.02, costly=False, least=2, first=10)
+def test_of_few_points_no_size_is_tried_twice_and_the_fewest_are_found(needed, reached):
+    sizes, found = tried(lambda m: reached if m >= needed else 0.02, costly=False, least=2, first=10)
     assert found == needed
     assert len(set(sizes)) == len(sizes)
+
+
+def test_a_size_that_is_just_enough_is_the_last_where_each_costs_a_search():
+    def barely(m):
+        return min(1.0, 0.0099 * (18 / m) ** 1.5)
+
+    assert tried(barely) == tried(lambda m: 0.01 if m >= 18 else 0.02) == ([18], 18)
+    assert len(tried(barely, costly=False)[0]) > 1
+    sizes, found = tried(lambda m: 0.1 * barely(m))  # far more than enough
+    assert len(sizes) > 1
+    assert found < 18
+
+
+def test_between_too_few_components_and_enough_points_the_geometric_mean_is_tried():
+    """A size with too few components says nothing of how the missing share falls."""
+    sizes, found = tried(lambda m: 0.5 * (10 / m) ** 3, few=40)
+    assert sizes[:2] == [18, 63]
+    assert sizes[2] == round((18 * 63) ** 0.5)
+    assert 40 <= found <= 1.16 * 40
 
 
 def test_chance_between_two_sizes_is_no_sign_that_no_few_points_will_do():
