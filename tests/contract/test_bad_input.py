@@ -23,6 +23,7 @@ from kernelsieve import (
     RobustSparseKernelPCA,
     SparseKernelPCA,
 )
+from kernelsieve.rows.checks import asymmetry
 
 N = 60
 
@@ -284,6 +285,12 @@ def test_scikit_learns_kernel_pca_takes_such_a_gram_with_a_warning(rows):
 def test_precomputed_gram_cannot_have_centres(rows):
     with pytest.raises(ValueError, match=r"kmeans.*precomputed|precomputed.*kmeans"):
         SparseKernelPCA(2, n_support=8, kernel="precomputed", selection="kmeans").fit(gram_of("rbf", rows))
+
+
+def test_a_sparse_gram_without_values_is_symmetric():
+    assert asymmetry(scipy.sparse.csr_matrix((4, 4))) is None
+    one = scipy.sparse.csr_matrix(([1.0], ([2], [1])), shape=(4, 4))
+    assert "K[1, 2] is 0 and K[2, 1] is 1" in asymmetry(one)
 
 
 # Callables

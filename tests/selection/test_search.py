@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
-from oracles import KERNELS, exact_kernel_pca, gram_of
+from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
@@ -44,6 +44,18 @@ def rows_of(n_rows, heavy=False):
 def candidate(search, points, **fields):
     found = Candidate(points, search.objective.captured(points), None, 0, True, {}, "start", NO_ROWS)
     return replace(found, **fields)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_points_are_judged_by_what_they_capture_of_rows_as_often_as_they_count(weighted, cloud):
+    counts = np.arange(len(cloud)) % 3 + 1 if weighted else np.ones(len(cloud), dtype=int)
+    search = search_on(cloud, weights=counts.astype(float) if weighted else None)
+    points = cloud[:5] + 0.1
+    cross = np.repeat(gram_of("rbf", cloud, points, gamma=0.3), counts, axis=0)
+    truth = captured_by(gram_of("rbf", points, gamma=0.3), cross, 3)
+    inside = search.coordinates.inside(points)
+    assert search.objective.captured(inside) == pytest.approx(truth)
+    assert search._evaluation.captured(inside) == pytest.approx(truth)
 
 
 # How long
