@@ -9,5 +9,6 @@ asks for what the line does, or the line does nothing that matters.  Run it with
     PYTHONPATH=tests python -m mutation linear --tests tests/linear             # judged by some of the tests only
 
 The first run records which test runs which line, in build/mutation; files of tests that have not changed since are not
-recorded again, unless the source has.  It needs a system that can fork and pytest, and nothing else beyond the package.
+recorded again, unless the source has, or what is installed.  It needs a system that can fork and pytest, and nothing
+else beyond the package.
 """

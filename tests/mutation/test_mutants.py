@@ -101,12 +101,21 @@ def test_the_whole_way_on_two_lines(tmp_path):
     (package / "__init__.py").write_text(f"def strict(n_rows, size):\n{line}def lax(n_rows, size):\n{line}")
     tests = "from small import lax, strict\ndef test_strict():\n    assert [strict(7, 3), strict(2, 0)] == [2, 2]\n"
     (tmp_path / "test_small.py").write_text(f"{tests}def test_lax():\n    lax(7, 3)\n")
-    command = [sys.executable, "-m", "mutation", "--tests", str(tmp_path / "test_small.py")]
+    (tmp_path / "test_nothing.py").write_text("import pytest\npytest.importorskip('no_such_package')\n")
+    command = [
+        sys.executable,
+        "-m",
+        "mutation",
+        "--tests",
+        *(str(tmp_path / f"test_{n}.py") for n in ("small", "nothing")),
+    ]
     command += ["--at", "__init__.py:2", "__init__.py:4"]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths, "MUTATED_PACKAGE": str(package)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert f"no test of {tmp_path / 'test_nothing.py'} passes" in done.stderr
+    assert "test_small.py passes" not in done.stderr
     survivors = [row.split(" | ")[:2] for row in done.stdout.splitlines() if "`__init__" in row]
     assert {tuple(row) for row in survivors} == {
         ("| `__init__.py:4`", kind) for kind in ("constant", "extreme", "arithmetic", "return")
