@@ -68,7 +68,7 @@ from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ord
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
-from .rowset import RowSet, cross_gram_of, gram_times
+from .rowset import LITTLE_OF_OWN, RowSet, cross_gram_of
 from .sample import Sample
 from .span import Points, PointSpan, Span
 
@@ -309,7 +309,7 @@ def mean_outside(on_rows: PointsOnRows, span: Span, *, indefinite: bool) -> floa
     rows, gram = on_rows.rows, on_rows.rows.gram
     omega, features = rows.unit_weights, on_rows.features(span.moments.whitening)
     inside = to_numpy(like(omega, features) @ features)
-    whole, part = float(omega @ gram_times(gram, omega)), float(inside @ inside)
+    whole, part = float(omega @ rows.means), float(inside @ inside)
     if not rows.is_all:
         squares = omega**2
         whole -= float(squares @ to_numpy(namespace(gram).linalg.diagonal(gram)))
@@ -346,12 +346,14 @@ def _ratio(
         return CapturedRatio.known(whole, "all rows", rows.size, n_real(values))
     squares = _Squares(rows, (found.scores**2).sum(axis=1))
     rows.check_apart(float(rows.exact_squares.sum()))
-    to_all = (whole - _ratio_of_halves(rows, features, found)) * (1 - rows.size / n_samples)
+    # Halves would show how much of what is missed is due to the number of rows.  If that is little, all of it is doubt.
+    nearly_one = 1 - whole <= KNOWN_WELL and rows.share_of_own < LITTLE_OF_OWN
+    to_all = 0.0 if nearly_one else (whole - _ratio_of_halves(rows, features, found)) * (1 - rows.size / n_samples)
     step = to_all * (1 - fitted)
-    doubt = float(np.hypot(EXTRAPOLATION_ERROR * step, fitted * to_all))
+    doubt = max(1 - whole, 0.0) if nearly_one else float(np.hypot(EXTRAPOLATION_ERROR * step, fitted * to_all))
     owed = 0.0 if seeds is None else squares.owed_to(seeds)
     kind = "sample, extrapolated" if fitted < 1 else "sample"
-    estimate = Estimate(on_rows, squares, whole + step - owed, step, doubt, kind, n_real(values))
+    estimate = Estimate(on_rows, squares, whole + step - owed, step, doubt, kind, n_real(values), nearly_one)
     return estimate.reported(estimate.value, squares.error(squares.missed))
 
 
@@ -366,16 +368,18 @@ class Estimate:
     doubt: float  # standard error of that extrapolation
     kind: str
     n_real: int
+    nearly_one: bool = False  # so little is missed that halves of the rows, which show how much, were not computed
 
     def reported(self, value: float, error: float) -> CapturedRatio:
         """The captured ratio to report, given the estimate and its standard error from sampling."""
         rows, value = self.on_rows.rows, min(value, 1.0)
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
-        unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(rows)))
+        few, apart = (0.0, 0.0) if self.nearly_one else (error_of_few(rows), disagreement(rows))
+        unknown = CONFIDENCE_ERRORS * float(np.hypot(error, few))
         # Under narrow kernels the ratio falls short of its limit by an amount proportional to n^-1/2 rather than 1/n.
         # The step to all rows is then 1/(2^1/2 - 1) = 2.41 times as long, so the upper end is raised by one more step.
-        high = value + unknown + max(self.step, 0.0) + disagreement(rows) * (1 - value)
+        high = value + unknown + max(self.step, 0.0) + apart * (1 - value)
         low, high = (min(max(end, 0.0), 1.0) for end in (value - unknown, high))
         return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_real, self)
 

@@ -25,15 +25,12 @@ from .captured_ratio import CapturedRatio, PointsOnRows, ratio_of_points
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
-from .rowset import RowSet
+from .rowset import LITTLE_OF_OWN, RowSet
 from .sample import Sample
 from .span import AllRowsSpan, Points, PointSpan, Span
 
 MIN_EXPLAINED = 0.05  # a fit warns if the components explain a smaller share of the variance
 FAR_ABOVE = 2.0  # a fit warns if variance captured in sample / variance captured on unseen rows exceeds this
-# With a smaller `RowSet.share_of_own` the two halves never differ by the factor FAR_ABOVE. Of 336 tables made to find a
-# counterexample, some with heavy tails and weights, 223 had halves that differed, and their shares were .176 or more.
-LITTLE_OF_OWN = 0.15
 MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # halves with fewer rows are not compared
 NEARLY_CONSTANT = 1e-3  # a kernel is nearly constant if total variance / mean k(x, x) is below this
 # Rounding shows in the scores if the variance is below this share of k(x, x); keyed by the bytes of a number.
@@ -240,7 +237,7 @@ def warn_about_kernel(
     Parameters
     ----------
     explained : share of the total variance that the components capture
-    exact : share that exact kernel PCA captures, approximately
+    exact : share that exact kernel PCA captures, approximately; needed only if `explained` is below MIN_EXPLAINED
     spread : total variance divided by the mean of k(x, x)
     own_and_other : variance that components found on some rows capture on these rows, and on others
     advice : advice about gamma; None for kernels without a width
@@ -275,7 +272,7 @@ def split_captured(rows: RowSet) -> tuple[float, float]:
     n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * rows.n_components)
     if rows.size < 2 or len(rows.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows for a comparison
-    if rows.is_all and rows.share_of_own < LITTLE_OF_OWN:
-        return 1.0, 1.0  # so little that the halves cannot differ by the factor FAR_ABOVE
+    if rows.share_of_own < LITTLE_OF_OWN:
+        return 1.0, 1.0  # the halves cannot differ by the factor FAR_ABOVE
     own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 
-from ..arrays import Array, on_host, take_rows, to_numpy
+from ..arrays import TINY, Array, on_host, take_rows, to_numpy
 from ..errors import TooManyComponents, warn
 from ..fit.agreement import agreement_on_all
 from ..fit.captured_ratio import (
@@ -44,6 +44,7 @@ from ..fit.parameters import (
 )
 from ..fit.plan import PLAN, SearchPlan
 from ..fit.problem import (
+    MIN_EXPLAINED,
     SHOWS_ROUNDING,
     GammaAdvice,
     Problem,
@@ -442,13 +443,15 @@ class KernelTransformer(
         if explained == 0:
             return  # another warning has been issued for components that are zero
         kernel = sample.kernel
-        rows = sample.measured_on
-        # Components of a few rows explain more of the variance of these rows than of others.  So unless these are all
-        # rows, what components of one half explain of the other half is used.
-        exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
+        rows, exact = sample.measured_on, explained
+        if explained < MIN_EXPLAINED:
+            # Components of a few rows explain more of the variance of these rows than of others.  So unless these are
+            # all rows, what components of one half explain of the other half is used.
+            exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
+            exact /= max(span.total_variance, TINY)
         warn_about_kernel(
             explained,
-            exact / max(span.total_variance, 1e-300),
+            exact,
             span.spread if self.center else 1.0,
             split_captured(rows),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,

@@ -55,6 +55,7 @@ class Candidate:
     starts: dict[str, float]  # variance captured from each start when the winner was chosen
     winner: str
     seeds: np.ndarray  # places in the sample of the rows that points were started from
+    enough: bool = False  # the points capture so much that nothing else is tried
 
     @property
     def n_support(self) -> int:
@@ -126,6 +127,8 @@ class FreePoints:
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         found, exact = self._raced(n_support), self.sample.evaluation.exact
+        if found.enough:
+            return found
         missed = exact.captured - self._evaluated(found)
         return self._bettered(found, missed) if missed > (1 - self.plan.kept_enough) * exact.captured else found
 
@@ -160,15 +163,17 @@ class FreePoints:
         centers = self._centers(n_support)
         captured = self.captured(self._evaluation, centers)
         if captured >= self._enough:
-            return Candidate(centers, captured, None, 0, True, {"kmeans": captured}, "kmeans", NO_ROWS)
+            return Candidate(centers, captured, None, 0, True, {"kmeans": captured}, "kmeans", NO_ROWS, enough=True)
         many = n_support > self.plan.many_points
         only = self._race(n_support // self.plan.raced_fraction).leader if many else None
         race = self._race(n_support, only, centers)
         (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
         seeds = race.rows.get(race.leader, NO_ROWS)
-        captured = self.captured(self._evaluation, best.points)
+        known = self.sample.evaluation.is_all and race.objective is self.objective
+        captured = best.value if known else self.captured(self._evaluation, best.points)
         if captured >= self._enough:
-            return Candidate(best.points, captured, None, best.n_steps, True, race.reached, race.leader, seeds)
+            steps, reached = best.n_steps, race.reached
+            return Candidate(best.points, captured, None, steps, True, reached, race.leader, seeds, enough=True)
         n_race, best = best.n_steps, best.run(n_coarse - best.n_steps, self._least_gain(race.objective))
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
@@ -225,6 +230,8 @@ class FreePoints:
 
     def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
         """These rows, and random ones if there are fewer than `n_support`."""
+        if len(rows) == n_support:
+            return rows
         others = np.setdiff1d(np.arange(self.sample.size), rows)
         return np.concatenate([rows, self.rng.choice(others, n_support - len(rows), replace=False)])
 

@@ -51,6 +51,7 @@ from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, s
 from .lbfgs import Ascent, Evaluation
 
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # Number of kernel values in a block, and the least number of its rows.  Such a block stays in a core's cache between
@@ -147,11 +148,9 @@ class CapturedVariance:
         The eigensolver starts from `basis`, that of an evaluation at nearby points.
         """
         beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
-        at, first = side_by_side(
-            [
-                lambda: Factored.of(self.kernel, points),
-                lambda: self._first_pass(points, with_second=basis is None),
-            ],
+        at, first = _both(
+            lambda: Factored.of(self.kernel, points),
+            lambda: self._first_pass(points, with_second=basis is None),
             beside,
         )
         gram, (values, coef, basis) = at.gram, self._top(at, first, basis)
@@ -163,8 +162,8 @@ class CapturedVariance:
         def slopes_of(block: KernelBlock, scores: Array) -> tuple[Array, Array | None]:
             return self._fixed.slopes(block.rows, light_points, block.cross, scores @ twice)
 
-        slopes, metric = side_by_side(
-            [lambda: self._each_block(first, coef, slopes_of), lambda: self._metric(points, gram, spread)], beside
+        slopes, metric = _both(
+            lambda: self._each_block(first, coef, slopes_of), lambda: self._metric(points, gram, spread), beside
         )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
@@ -336,3 +335,11 @@ class CapturedVariance:
         """K_NS' C' diag(omega) C K_NS vectors."""
         parts = self._each_block(first, vectors, lambda block, scores: block.cross.T @ scores)
         return reduce(add, (as_float64(part) for part in parts))
+
+
+def _both(one: Callable[[], Result], other: Callable[[], Other], n_threads: int) -> tuple[Result, Other]:
+    """Both results, at the same time if there are threads for it; for few points, asking for threads takes too long."""
+    if n_threads == 1:
+        return one(), other()
+    first, second = side_by_side([one, other], n_threads)
+    return first, second

@@ -144,9 +144,8 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
     """`coordinates` of the sample, computed in one thread while another computes exact kernel PCA, which is cached.
 
-    Exact kernel PCA is that of the evaluation rows or, if they are not all rows, that of their halves.  None, and
-    nothing is computed, if there is only one thread, if `n_points` need more evaluation rows, if the kernel has no
-    `lifts`, or if the rows are not a numpy array.
+    None, and nothing is computed, if there is only one thread, if `n_points` need more evaluation rows, if the kernel
+    has no `lifts`, or if the rows are not a numpy array.
     """
     rows = sample.evaluation
     later = rows.size < min(sample.plan.evaluation_rows_for(n_points), sample.size)
@@ -154,7 +153,7 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
         _ = rows.gram  # computed first, because this uses all threads
 
         def exact() -> None:
-            _ = rows.exact if rows.is_all else rows.exact_halves
+            _ = rows.exact
 
         found = side_by_side([exact, lambda: coordinates(sample)], sample.n_threads)
         return found[1]

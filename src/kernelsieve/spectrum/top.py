@@ -196,9 +196,9 @@ def _new_directions(image: Array, basis: Array) -> Array:
     # If all remainders are 100 times longer than rounding, they are already orthogonal to the basis to one percent.
     if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > 100 * rounding:
         return directions
-    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
+    rotation, lengths, _ = xp.linalg.svd(triangle, full_matrices=False)
     rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
-    block = directions[:, :rank]
+    block = directions @ rotation[:, :rank]
     # Short remainders are orthogonal to the basis to a few digits only, so project them again.
     block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))
     return block

@@ -20,6 +20,7 @@ If the negative part of an indefinite kernel is kept, W = U |L|^-1/2 and W'K W =
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -183,10 +184,9 @@ def check_kernel_diagonal(diagonal: Array) -> None:
 
 def check_finite_kernel(values: Array) -> None:
     """Raise an error if kernel values are NaN or infinity, or so large that the sum of their squares overflows."""
-    xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        squared = xp.sum(values * values)
-    if not bool(xp.isfinite(squared)):
+        squared = inner(values, values)
+    if not math.isfinite(squared):
         raise ValueError(
             "the kernel gives NaN or infinity (or nearly so) on these rows: scale the rows, or give a smaller gamma or "
             "degree (a whole one, where the polynomial's base can be negative)"
