@@ -13,9 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_diabetes
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
@@ -113,6 +116,90 @@ def fit_speed(report: Report) -> None:
         report.at_least(
             f"{data.name}, m = 50: times faster than KernelPCA", times["peer"] / ours, target, "{:.1f}x", note
         )
+
+
+def nearest_centres(rows: np.ndarray, n_support: int, gamma: float) -> float:
+    """Captured variance by the Nystroem method on k-means centres and PCA, the quickest way to a good few points."""
+    centers = KMeans(n_support, n_init=1, max_iter=3, random_state=0).fit(rows).cluster_centers_
+    values, vectors = np.linalg.eigh(rbf_kernel(centers, gamma=gamma))
+    kept = values > 1e-12 * values[-1]
+    features = rbf_kernel(rows, centers, gamma=gamma) @ (vectors[:, kept] / np.sqrt(values[kept]))
+    return float(PCA(M).fit_transform(features).var(axis=0).sum())
+
+
+def rings(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    radius, angle = rng.integers(1, 4, n_rows), rng.uniform(0, 2 * np.pi, n_rows)
+    circles = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), 0.2 * radius])
+    return np.asarray(circles + 0.08 * rng.standard_normal((n_rows, 3)))
+
+
+EASY: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "normal, 3 columns": lambda rng, n: rng.standard_normal((n, 3)),
+    "rings, 3 columns": rings,
+    "curved, 8 columns": lambda rng, n: np.sin(rng.uniform(0, 3, (n, 3)) @ rng.standard_normal((3, 8))),
+    "factors, 12 columns": lambda rng, n: (
+        rng.standard_normal((n, 4)) @ rng.standard_normal((4, 12)) + 0.1 * rng.standard_normal((n, 12))
+    ),
+    "clusters, 20 columns": lambda rng, n: (
+        2 * rng.standard_normal((10, 20))[rng.integers(0, 10, n)] + 0.5 * rng.standard_normal((n, 20))
+    ),
+    "ordinal, 36 columns": lambda rng, n: np.clip(
+        np.round(3 + rng.standard_normal((n, 3)) @ rng.standard_normal((3, 36))), 1, 5
+    ),
+}
+
+
+def easy_tables(report: Report) -> None:
+    report.section(
+        "Easy tables",
+        "3,000 rows, m = 50, against k-means (3 steps) + Nystroem + PCA with as many centres as capture the "
+        "same variance.",
+    )
+    for name, make in EASY.items():
+        rows = make(np.random.default_rng(0), 3000)
+        model = SparseKernelPCA(M, n_support=50, random_state=0)
+        captured_by_ours = float(model.fit(rows).explained_variance_.sum())
+        sizes = (50, 60, 70, 85, 100, 120, 150, 200, 300)
+        size = next((m for m in sizes if nearest_centres(rows, m, model.gamma_) >= captured_by_ours), sizes[-1])
+        peer = partial(nearest_centres, rows, size, model.gamma_)
+        times = race({"ours": partial(model.fit, rows), "peer": peer}, 9)
+        note = f" ({times['ours'] * 1e3:.1f} ms; {size} centres {times['peer'] * 1e3:.1f} ms)"
+        report.at_most(name, times["ours"] / times["peer"], 1.5, "{:.2f}x", note)
+
+
+def small_tables(report: Report) -> None:
+    report.section("Small tables", "100 to 300 rows, M = 5, against KernelPCA with its own choice of a solver.")
+    made = rings(np.random.default_rng(0), 300)
+    for name, table in {"diabetes": load_diabetes().data, "rings": made}.items():
+        for n_rows in (100, 300):
+            rows = table[:n_rows]
+            for n_support in (20, 50, "auto"):
+                model = SparseKernelPCA(5, n_support=n_support, random_state=0).fit(rows)
+                peer = SklearnKernelPCA(5, kernel="rbf", gamma=model.gamma_)
+                times = race({"ours": partial(model.fit, rows), "peer": partial(peer.fit, rows)}, 15)
+                note = f" ({times['ours'] * 1e3:.1f} ms; {times['peer'] * 1e3:.1f} ms)"
+                what = f"{name}, {n_rows} rows, m = {n_support}: time / KernelPCA"
+                report.at_most(what, times["ours"] / times["peer"], 3.0, "{:.1f}x", note)
+
+
+def time_in_rows(report: Report) -> None:
+    sizes = (100, 200, 300, 500, 700, 1000, 1400, 1900, 2100, 2500, 3000, 4000, 4900, 5100, 7000, 9000)
+    report.section(
+        "Time in the number of rows",
+        f"{sizes[0]} to {sizes[-1]:,} rows, mean over 3 random_states: the least time of more rows / that of fewer.",
+    )
+    for name in ("rings, 3 columns", "curved, 8 columns", "ordinal, 36 columns"):
+        for n_support in (20, 50):
+            seconds = []
+            for n_rows in sizes:
+                rows = EASY[name](np.random.default_rng(0), n_rows)
+                models = [SparseKernelPCA(M, n_support=n_support, random_state=seed) for seed in range(3)]
+                times = race({str(seed): partial(model.fit, rows) for seed, model in enumerate(models)}, 4)
+                seconds.append(float(np.mean(list(times.values()))))
+            pairs = [(i, j) for j in range(len(sizes)) for i in range(j)]
+            i, j = min(pairs, key=lambda pair: seconds[pair[1]] / seconds[pair[0]])
+            note = f" ({sizes[i]:,} rows {seconds[i] * 1e3:.1f} ms; {sizes[j]:,} rows {seconds[j] * 1e3:.1f} ms)"
+            report.at_least(f"{name}, m = {n_support}", seconds[j] / seconds[i], 0.9, "{:.2f}", note)
 
 
 def price_of_pca(report: Report) -> None:
@@ -237,6 +324,9 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "accuracy": accuracy,
     "auto": automatic,
     "fit": fit_speed,
+    "easy": easy_tables,
+    "small": small_tables,
+    "fit-rows": time_in_rows,
     "pca": price_of_pca,
     "transform": transform_speed,
     "million": million,

@@ -19,7 +19,7 @@ from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.captured_ratio import carriers
 from kernelsieve.fit.indefinite import agreement
 from kernelsieve.fit.plan import PLAN
-from kernelsieve.fit.rowset import draw, tails
+from kernelsieve.fit.rowset import RowSet, draw, tails
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import bind_callable, named_kernel
 from kernelsieve.rows.sampling import sample_rows
@@ -488,3 +488,14 @@ def test_rows_that_are_all_alike_to_an_indefinite_kernel_measure_nothing():
     kernel = named_kernel("sigmoid", gamma=0.1, coef0=30.0)
     with pytest.raises(ValueError, match="all the same to this kernel"):
         agreement(np.zeros(1), Sample.of(rows, kernel, 1, center=True).evaluation)
+
+
+def test_halves_of_the_rows_are_not_solved_where_hardly_anything_is_missed(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((2100, 3))
+    monkeypatch.setattr(RowSet, "_exact_of", lambda rows, half: pytest.fail("a half was solved"))
+    model = SparseKernelPCA(5, n_support=40, random_state=0).fit(X)
+    assert model.captured_ratio_kind_ == "sample, extrapolated"
+    truth = exact_ratio(model, X, "rbf", gamma=model.gamma_)
+    low, high = model.captured_ratio_interval_
+    assert 0.999 < low <= truth <= high
+    assert low <= model.captured_ratio_ <= truth + 1e-3

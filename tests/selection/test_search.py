@@ -173,6 +173,18 @@ def test_rows_stay_where_moving_them_gains_nothing(cloud, monkeypatch):
     assert same.rows is plain.rows
 
 
+def test_rows_are_given_up_once_their_last_step_repeated_would_not_get_there(cloud):
+    search = search_on(cloud)
+    plain = candidate(search, cloud[:5], rows=np.arange(5), n_steps=0)
+    whole = search.from_rows(plain, "gain")
+    within_reach = search.from_rows(plain, "gain", 0.99 * whole.captured)
+    np.testing.assert_array_equal(within_reach.points, whole.points)
+    assert within_reach.n_steps == whole.n_steps
+    out_of_reach = search.from_rows(plain, "gain", 2 * whole.captured)
+    assert 0 < out_of_reach.n_steps < whole.n_steps
+    assert plain.captured < out_of_reach.captured < whole.captured
+
+
 # A second look
 
 

@@ -38,6 +38,7 @@ from ..rows.sampling import SampledRows, unit_weights
 from ..spectrum.top import exact_components
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import one_blas_thread
+from .captured_ratio import PointsOnRows
 from .expansion import KernelExpansion
 from .moments import points_like
 from .plan import PLAN
@@ -126,8 +127,10 @@ def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_thread
     return Agreement(*agreement_of_scores(scores, exact, omega, center=center), n)
 
 
-def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | None:
+def agreement_on_all(expansion: KernelExpansion, rows: RowSet, on_rows: PointsOnRows | None = None) -> Agreement | None:
     """Agreement of an expansion with exact kernel PCA of all rows, which the fit has already computed.
+
+    `on_rows` may have the kernel values of rows and points, so that they are not computed again.
 
     None if these are not all rows, or if the last components have so little variance that the solver may have mixed
     them (spectrum/top.py), so that they are not known separately.
@@ -135,9 +138,11 @@ def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | No
     if not rows.is_all or not rows.exact.variances[-1] > AGREEMENT.known_one_by_one * rows.exact.variances[0]:
         return None
     exact = to_numpy(rows.targets).astype(np.float64)
-    scores = to_numpy(
-        replace(expansion).transform(as_float64(rows.given))
-    )  # a copy: the model itself keeps no bound kernel
+    if on_rows is not None and on_rows.rows is rows:
+        scores = to_numpy(on_rows.features(expansion.coef)) - to_numpy(expansion.offset)
+    else:
+        # a copy: the model itself keeps no bound kernel
+        scores = to_numpy(replace(expansion).transform(as_float64(rows.given)))
     if rows.center:
         exact = exact - rows.unit_weights @ exact
     return Agreement(*agreement_of_scores(scores, exact, rows.unit_weights, center=rows.center), rows.size)

@@ -259,9 +259,8 @@ class MeantParameters:
         Python's booleans are integers: `n_components=True` would mean one component in some places and fail in others.
         """
         super()._validate_params()  # type: ignore[misc]  # a method of BaseEstimator
-        constraints = self._parameter_constraints
-        for name, value in self.get_params(deep=False).items():
-            allowed = [c for c in constraints.get(name, ()) if isinstance(c, str)]
+        for name, constraints in self._parameter_constraints.items():
+            value, allowed = getattr(self, name), [c for c in constraints if isinstance(c, str)]
             if isinstance(value, bool) and not {"boolean", "verbose"} & set(allowed):
                 raise ValueError(f"The {name!r} parameter of {type(self).__name__} must not be a bool. Got {value!r}")
             counts = isinstance(value, Integral) and name != "random_state"

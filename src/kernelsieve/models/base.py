@@ -419,7 +419,8 @@ class KernelTransformer(
                 warn_of_rounding(spread)
         self._ratio(choice, sample, span, found).store(self)
         if self.captured_ratio_kind_ != "exact":  # for exact kernel PCA the agreement is one
-            self._agreement = agreement_on_all(found.expansion, sample.evaluation)
+            on_rows = choice.on_evaluation if found.best_on_points else None
+            self._agreement = agreement_on_all(found.expansion, sample.evaluation, on_rows)
             if self._agreement is not None and found.best_on_points:  # other methods find other components on purpose
                 self._agreement.warn()
         self._inverse_map = None
