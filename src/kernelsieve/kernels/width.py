@@ -163,8 +163,8 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # after rounding in float32, a row may have a distance from itself
-        np.fill_diagonal(apart, False)
+    if right is left and is_numpy(apart):  # each pair once; after rounding, a row may have a distance from itself
+        apart &= np.tri(len(apart), k=-1, dtype=bool)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
     else:
