@@ -58,6 +58,31 @@ def test_points_are_judged_by_what_they_capture_of_rows_as_often_as_they_count(w
     assert search._evaluation.captured(inside) == pytest.approx(truth)
 
 
+def test_more_points_are_chosen_from_more_rows_where_there_are_more():
+    """The sample of a part of the data grows with the points; what is large enough stays, with all that is known."""
+    X = rows_of(600)
+
+    def problem_of(size):
+        rows = ArrayRows(X)
+        plan = replace(PLAN, search_rows=50, evaluation_rows=40, search_rows_per_point=10, evaluation_rows_per_point=5)
+        plan = replace(plan, all_evaluated=1)
+        sampled = rows.sample(size, np.random.default_rng(0)).split(size, plan.all_evaluated)
+        sample = Sample.of(sampled, named_kernel("rbf", gamma=0.3), 3, center=True, plan=plan, n_evaluation=40)
+        return Problem(rows, sample, 0.3, np.random.default_rng(0))
+
+    part, whole = problem_of(100), problem_of(600)
+    assert whole.sample.rows.whole
+    for problem in (part, whole):
+        assert problem.for_points(4) is problem.for_points(6) is problem  # six need 100 rows
+    assert whole.for_points(8) is whole
+    assert whole.for_points(30).sample.rows is whole.sample.rows  # of which more measure the result
+    assert whole.for_points(30).sample.n_evaluation == 150
+    grown = part.for_points(10).sample
+    assert (grown.size, grown.n_evaluation, grown.rows.whole) == (150, 50, False)
+    assert part.for_points(4, 200).sample.size == 200
+    assert part.for_points(500).sample.rows.whole
+
+
 # How long
 
 

@@ -65,9 +65,6 @@ class KernelExpansion:
         if isinstance(self.kernel, Kernel) and self.kernel.of_objects != (self.points.dtype == object):
             raise error("damaged model file: points that are objects need a kernel of objects, and others another")
         if isinstance(self.kernel, Kernel) and not self.kernel.precomputed:
-            gamma = getattr(self.kernel, "gamma", 1.0)
-            if not isinstance(gamma, float | int) or isinstance(gamma, bool) or not gamma >= 0:
-                raise error(f"damaged model file: the kernel has gamma={gamma!r}")
             if not self.kernel.is_settled:
                 raise error("damaged model file: the widths and columns of the kernel are not numbers")
             try:
