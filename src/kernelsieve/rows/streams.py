@@ -485,9 +485,11 @@ def _read_ahead(
         finally:
             found.put(_LAST)
 
-    reader, block, n_ahead = None, None, 1
-    try:
-        reader = start_new_thread(read_blocks, ())
+    reader, block = None, None
+
+    def taken() -> Generator[tuple[BlockKind, Array], None, None]:
+        nonlocal block
+        n_ahead = 1
         while (block := found.get()) is not _LAST:
             if isinstance(block, BaseException):
                 raise block
@@ -501,6 +503,12 @@ def _read_ahead(
             yield block
             if waits:
                 wanted.put(None)
+
+    try:
+        reader = start_new_thread(read_blocks, ())
+        # The loop has a function of its own, because in Python 3.12 `try` does not cover the jump to the start of a
+        # loop that ends it, and that is where interrupts are raised.
+        yield from taken()
     finally:
         ended = True
         wanted.put(None)
