@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import gram_of
+from oracles import exact_kernel_pca, gram_of
 from scipy.stats import chisquare
 from selection_cases import Counter, schur
 from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
-from kernelsieve.kernels import CallableKernel
+from kernelsieve.kernels import CallableKernel, named_kernel
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.rules.residual import draw_without_replacement, randomly_pivoted_cholesky
@@ -104,6 +106,22 @@ def test_leverage_is_that_of_the_whole_gram(weighted, cloud):
     ridge = values[:-3].sum() / 3
     truth = np.diagonal(gram @ np.linalg.inv(gram + ridge * np.eye(80)))
     np.testing.assert_allclose(sample.ridge_leverage, truth[rows.indices], rtol=1e-6)
+
+
+def test_leverage_from_rows_drawn_by_what_they_carry_counts_each_for_the_rows_it_stands_for():
+    """By the printed expression, with the weights of the draw, on rows of which a few are heavy."""
+    X = np.random.default_rng(1).standard_t(2, (400, 3))
+    rows = sample_rows(X, 400, np.random.default_rng(0), None, merge=True)
+    kernel, plan = named_kernel("rbf", gamma=1e-3), replace(PLAN, all_evaluated=100)
+    sample = Sample.of(rows, kernel, 3, center=False, n_evaluation=100, plan=plan).representative
+    n, drawn = sample.n_evaluation, sample.drawn
+    assert n == len(drawn.weights) < 400
+    assert drawn.weights.max() > 2 * drawn.weights.min()
+    X, mass = X[sample.rows.indices], drawn.weights / drawn.weights.mean()
+    gram = gram_of("rbf", X, X[:n], gamma=1e-3)
+    ridge = 400 * (1 - exact_kernel_pca(gram[:n], 3, center=False, weights=mass)[0].sum() / n) / 3
+    nearest = np.linalg.solve(gram[:n] + np.diag(ridge * n / 400 / mass), gram.T)
+    np.testing.assert_allclose(sample.ridge_leverage, (1 - np.sum(gram.T * nearest, axis=0)) / ridge, rtol=1e-5)
 
 
 def test_leverage_from_a_part_of_the_rows_is_close(blobs):
