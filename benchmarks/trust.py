@@ -45,7 +45,7 @@ WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0)  # multiples of the median's gamma
 SIZES = ((3, 8), (10, 25), (10, 60))  # components, points
 LOOKED_AT = (100, 200, 400, 800)
 BUDGETS = (1.1, 1.5, 3.0)
-RESERVOIRS = (300, 1000, None)
+RESERVOIRS = (120, 400, 1000, None)
 BLOCK = 500  # rows of a stream that come at once
 MOST_COMPONENTS = 10
 ABOVE, FAR_ABOVE = 0.003, 0.01
@@ -124,7 +124,7 @@ class Cell:
     width: float
     n_components: int
     n_support: int
-    path: str  # "rows", "function", "gram", "shuffled" or "sorted"
+    path: str  # "rows", "function", "gram", "shuffled", "sorted" or "sorted, refreshed"
     rule: str
     looked_at: float | None  # rows, or the budget of a function
     seed: int = 0
@@ -152,7 +152,7 @@ def cells(n_seeds: int) -> Iterator[Cell]:
                     if int(table.split(", ")[1]) <= 6000:
                         for rule in ("optimized", "uniform"):
                             yield found("gram", rule, None, seed)
-                    for order in ("shuffled", "sorted"):
+                    for order in ("shuffled", "sorted", "sorted, refreshed"):
                         for reservoir in RESERVOIRS:
                             yield found(order, "optimized", reservoir, seed)
 
@@ -216,11 +216,11 @@ def fitted(cell: Cell, rows: np.ndarray, gamma: float, device: str | None) -> An
         rows = torch.as_tensor(rows, device=device)
     rng = np.random.default_rng(cell.seed)
     order = rng.permutation(len(rows))
-    if cell.path == "sorted":
+    if cell.path.startswith("sorted"):
         order = np.argsort(to_numpy(rows) @ rng.standard_normal(rows.shape[1]))
     for start in range(0, len(rows), BLOCK):
         model.partial_fit(rows[order[start : start + BLOCK]])
-    return model
+    return model.refresh() if cell.path.endswith("refreshed") else model
 
 
 def fit_cell(cell: Cell, folder: str, device: str | None = None) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_kernel, sigmoid_kernel
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
-from kernelsieve.fit.captured_ratio import carriers
+from kernelsieve.fit.captured_ratio import CapturedRatio, carriers
 from kernelsieve.fit.indefinite import agreement
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.rowset import RowSet, draw, tails
@@ -272,6 +272,38 @@ def test_rows_that_refresh_chose_points_from_do_not_praise_them():
         held += low <= truth <= high
         assert model.captured_ratio_ <= truth + 0.01
     assert held >= 4
+
+
+def test_rows_kept_since_the_last_choice_are_too_few_to_praise_points():
+    """Nine in ten of the rows kept had chosen the points: the ratio was .02 to .09 above the truth in all eight."""
+    X = np.random.default_rng(0).standard_normal((2200, 4))
+    arpack = {"eigen_solver": "arpack", "random_state": 0}
+    exact = KernelPCA(3, kernel="rbf", gamma=0.5, **arpack).fit(X).eigenvalues_.sum() / len(X)
+    held, off = 0, []
+    for seed in range(8):
+        model = SparseKernelPCA(3, n_support=8, gamma=0.5, n_optimization_samples=150, random_state=seed)
+        for part in np.array_split(X, 4):
+            model.partial_fit(part)
+        assert model.chosen_at_ > 0.9 * len(X)
+        coef, points = model.dual_coef_, model.support_vectors_
+        metric = coef.T @ rbf_kernel(points, gamma=0.5) @ coef
+        covariance = np.cov(model.transform(X).T, bias=True)
+        truth = scipy.linalg.eigh(covariance, metric, eigvals_only=True).sum() / exact
+        low, high = model.captured_ratio_interval_
+        held += low <= truth <= high
+        off.append(model.captured_ratio_ - truth)
+    assert held >= 7
+    assert np.mean(off) < 0.003
+    assert np.median(np.abs(off)) < 0.05
+
+
+def test_a_bound_above_the_interval_leaves_room_above_the_bound():
+    """The interval was the bound alone, as if the ratio could not be larger."""
+    estimate = CapturedRatio(0.88, "sample", 100, (0.86, 0.92), 3)
+    assert estimate.at_least(0.9).interval == (0.9, 0.92)
+    assert estimate.at_least(0.93).interval == pytest.approx((0.93, 0.99))
+    assert estimate.at_least(0.99).interval == (0.99, 1.0)
+    assert estimate.at_least(0.99).value == 0.99
 
 
 def test_on_all_rows_the_ratio_is_known(cloud):

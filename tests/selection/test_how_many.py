@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracles import exact_kernel_pca, gram_of, held_out_ratio
 from selection_cases import ROW_RULES
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -54,6 +56,50 @@ def test_auto_keeps_what_it_promises(data, selection, variance, request):
     assert dict(curve)[model.n_support_] >= variance
     failed = [m for m, ratio in curve if ratio < variance]
     assert not failed or model.n_support_ <= 1.3 * max(failed) + 1
+
+
+def documents(n_rows, n_words=9000):
+    """Sparse rows of word weights, of length one: a few words are in most rows, most words in a few."""
+    rng = np.random.default_rng(0)
+    rank = 1 / np.arange(1, n_words + 1)
+    topics = 0.02 * rng.permuted(np.tile(rank, (8, 1)), axis=1) ** 1.3
+    chances = 0.6 * rank / rank.sum() + topics
+    chances /= chances.sum(axis=1, keepdims=True)
+    words = np.concatenate([rng.choice(n_words, 30, p=chances[rng.integers(8)]) for _ in range(n_rows)])
+    counts = scipy.sparse.csr_array((np.ones(30 * n_rows), (np.repeat(np.arange(n_rows), 30), words)))
+    return TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+
+
+def test_documents_that_are_like_no_others_are_all_taken_without_a_search():
+    """Two searches came first, which took ten times as long as exact kernel PCA."""
+    X = documents(1200)
+    model = SparseKernelPCA(5, gamma=0.25, random_state=0).fit(X)
+    exact = KernelPCA(5, kernel="rbf", gamma=0.25, eigen_solver="arpack", random_state=0).fit(X)
+    assert model.n_support_ == 1200
+    assert "curve" not in model.selection_report_
+    assert model.captured_ratio_interval_ == (1, 1)
+    np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(model.transform(X)), np.abs(exact.transform(X)), atol=1e-8)
+    few = SparseKernelPCA(5, n_support=60, gamma=0.25, random_state=0).fit(X)
+    assert few.eigenvalues_.sum() < 0.99 * exact.eigenvalues_.sum()
+
+
+def test_points_among_documents_move_along_the_components():
+    """The leading directions of the rows alone missed what is linear: .9453."""
+    X = documents(1200)
+    exact = KernelPCA(5, kernel="rbf", gamma=0.25, eigen_solver="arpack", random_state=0).fit(X).eigenvalues_.sum()
+    model = SparseKernelPCA(5, n_support=13, gamma=0.25, random_state=0).fit(X)
+    assert model.eigenvalues_.sum() > 0.949 * exact
+
+
+@pytest.mark.parametrize("kernel", ["cosine", "linear"])
+def test_directions_of_sparse_rows_are_points_under_a_linear_kernel(kernel):
+    """One for each component, and one for the mean."""
+    X = documents(2500)
+    model = SparseKernelPCA(5, kernel=kernel, random_state=0).fit(X)
+    exact = KernelPCA(5, kernel=kernel, eigen_solver="arpack", random_state=0).fit(X).eigenvalues_
+    assert model.n_support_ == 6
+    np.testing.assert_allclose(model.eigenvalues_, exact, rtol=1e-6)
 
 
 @pytest.mark.parametrize("selection", ["rpcholesky", "uniform", "kmeans", "gain", "leverage"])

@@ -18,7 +18,7 @@ from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
 from kernelsieve.search.subspace import coordinates, lifted
-from kernelsieve.spectrum.top import exact_components
+from kernelsieve.spectrum.top import Operator, exact_components, top
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 
@@ -266,6 +266,17 @@ def test_refit_is_the_objective(cloud, new_rows):
     objective = CapturedVariance(named_kernel("rbf", gamma=0.3), cloud, None, None, 3, True)
     gram, cross = gram_of("rbf", new_rows, gamma=0.3), gram_of("rbf", cloud, new_rows, gamma=0.3)
     assert objective.captured(new_rows) == pytest.approx(captured_by(gram, cross, 3), rel=1e-7)
+
+
+@pytest.mark.parametrize("equal", [1, 3, 9, 12])
+def test_equal_eigenvalues_of_a_large_matrix_are_all_found(equal):
+    """ARPACK misses one of twelve."""
+    basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((1100, 40)))
+    matrix = (basis * np.r_[np.ones(equal), np.full(40 - equal, 0.5)]) @ basis.T
+    values, vectors = top(Operator.of(matrix), 10, precise=True)
+    np.testing.assert_allclose(values, np.r_[np.ones(equal), np.full(10, 0.5)][:10], rtol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-12)
+    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-12)
 
 
 def test_equal_eigenvalues_are_all_found():

@@ -135,6 +135,13 @@ class SearchPlan:
     max_auto_support: int = 1000
     # If `max_auto_support` points are not enough and there are at most `max_auto_exact` rows, all rows are taken.
     max_auto_exact: int = 2000
+    # They are taken without a search if `hopeless` times the first number of points are sure to miss the target.
+    # For sparse rows it is enough that they are sure to miss `missed_by_sparse` of what the target allows.
+    hopeless: int = 4
+    missed_by_sparse: float = 0.5
+    # A sample of sparse rows with many columns says little about the others.  With n_support="auto", all of at most
+    # this many are evaluation rows, so that the search costs about as much as exact kernel PCA.
+    sparse_evaluated: int = 6000
     # The share that points miss is (1 + many_carriers/n)^few_carriers times as large on new rows as on the n effective
     # rows that they were chosen for.  This is an empirical rule, from 645 fits.
     many_carriers: float = 100.0
@@ -172,6 +179,10 @@ class SearchPlan:
     def fresh_pool(self, *, dear: bool) -> int:
         """Number of fresh rows drawn in addition to a sample, from which the rows to measure on are drawn."""
         return self.fresh_rows_of_callable if dear else self.pool_per_evaluation_row * self.fresh_rows
+
+    def for_sparse(self) -> SearchPlan:
+        """This plan, with all of at most `sparse_evaluated` rows as evaluation rows."""
+        return replace(self, all_evaluated=self.sparse_evaluated, max_auto_exact=self.sparse_evaluated)
 
     def with_frozen(self, columns: tuple[int, ...], n_columns: int) -> SearchPlan:
         """This plan, for points that keep the values of rows in some of the columns."""

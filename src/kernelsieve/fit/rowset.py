@@ -24,8 +24,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy.sparse
 
 from ..arrays import (
+    TINY,
     Array,
     add_to_diagonal,
     as_float64,
@@ -36,13 +38,14 @@ from ..arrays import (
     namespace,
     number_dtype,
     product,
+    solve_lower,
     take_columns,
     take_rows,
     to_numpy,
 )
 from ..kernels import CrossGram, Kernel
 from ..rows.sampling import unit_weights
-from ..spectrum.top import ExactComponents, exact_components
+from ..spectrum.top import LARGE_FOR_LANCZOS, ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
 from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
 
@@ -132,6 +135,8 @@ POINTS_FOR_THREADS = 400  # for fewer points, starting threads takes longer than
 # never differ by a factor of two. Of 336 tables made to find a counterexample, some with heavy tails and weights, 223
 # had halves that differed, and their shares were .176 or more.
 LITTLE_OF_OWN = 0.15
+# The distance of a row from the span of ROWS_OF_SPAN others is measured for ROWS_APART rows.
+ROWS_OF_SPAN, ROWS_APART = 500, 300
 INDEFINITE = 1e-6  # negative eigenvalues below this share of the largest variance are ignored
 
 
@@ -306,8 +311,18 @@ class RowSet:
     def exact(self) -> ExactComponents:
         """Exact kernel PCA of the rows."""
         return exact_components(
-            self.gram, self.n_components, center=self.center, weights=self.weights, n_threads=self.n_threads
+            self.gram,
+            self.n_components,
+            center=self.center,
+            weights=self.weights,
+            n_threads=self.n_threads,
+            precise=self.is_exact,
         )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `exact` has all digits: of many sparse rows, all may be needed as points."""
+        return scipy.sparse.issparse(self.given) and self.size >= LARGE_FOR_LANCZOS and itemsize(self.gram) == 8
 
     @cached_property
     def means(self) -> np.ndarray:
@@ -345,6 +360,45 @@ class RowSet:
         kept = np.maximum(1 - (omega * lengths)[:, None] / exact.variances[real], 0.0)
         variance = float(omega @ squares.sum(axis=1))
         return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / variance if variance > 0 else 0.0
+
+    def misses_more(self, share: float, n_points: int, n_rows: int) -> bool:
+        """Whether any `n_points` points miss more than a share of the components' variance on all `n_rows` rows.
+
+        It is known for Gaussian kernels only.  A row may hold variance that it has in common with no other row, as
+        documents with rare words do.  A few points capture all that is linear in the rows, which is, relative to the
+        mean row c and with h(x) = k(x, c), the kernel h(x) h(y) (1 + u), u = log(k(x, y) / h(x) h(y)).  What is left
+        of phi(x_i) outside the span of other rows, of squared length d_i, is captured only by a point at the row.
+        With omega_i the weight and z_ik the scores of row i, this is
+
+            sum over i and k of  omega_i^2 z_ik^2 d_i / lambda_k
+
+        for the rows without a point, which at best are those of least variance.  d_i is measured for a few rows.
+        """
+        variances, scores = self.exact.variances, to_numpy(self.targets).astype(np.float64)
+        if not self.kernel.lifts or not is_numpy(self.gram):
+            return False
+        if self.center:
+            scores = scores - self.unit_weights @ scores
+        real = variances > 1e-12 * variances[0]
+        by_row = self.unit_weights**2 * ((scores[:, real] / variances[real]) ** 2).sum(axis=1)
+        allowed = share * self.exact.captured * n_rows / self.size
+        if (1 - n_points / n_rows) * float(by_row @ self.lengths) <= allowed:  # d_i is at most k(x_i, x_i)
+            return False
+        n_span = min(ROWS_OF_SPAN, self.size // 2)
+        others = slice(n_span, min(n_span + ROWS_APART, self.size))
+        mean = np.asarray(self.values.mean(axis=0)).reshape(1, -1)
+        h = as_float64(self.kernel(self.values[: others.stop], mean)[:, 0])
+        known = as_float64(self.gram[: others.stop, : others.stop])
+        flat = np.outer(h, h)
+        curved = known - flat * (1 + np.log(np.maximum(known, TINY) / np.maximum(flat, TINY)))
+        lengths = np.diagonal(curved)
+        factor = cholesky(add_to_diagonal(curved[:n_span, :n_span], RANK_TOLERANCE * float(lengths.max())))
+        if factor is None:
+            return False
+        inside = solve_lower(factor, curved[:n_span, others])
+        own = np.sort(by_row[others] * np.maximum(lengths[others] - (inside**2).sum(axis=0), 0.0))
+        least = own[: round(len(own) * (1 - n_points / n_rows))]
+        return float(least.sum()) / len(own) * self.size > allowed
 
     def check_apart(self, variance: float) -> None:
         """Raise if exact kernel PCA captures no variance on the rows, because a share of zero is undefined."""

@@ -30,7 +30,7 @@ from ..kernels import CrossGram, Kernel
 from ..numerics import HALF_THE_DIGITS
 from ..rows.checks import finite
 from ..solvers.greedy import pivoted_cholesky
-from ..spectrum.top import Operator, component_signs, exact_components, top
+from ..spectrum.top import ExactComponents, Operator, component_signs, exact_components, top
 from ..spectrum.whitening import (
     GramSpectrum,
     check_finite_kernel,
@@ -231,6 +231,14 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
+class SolvedRows:
+    """Exact kernel PCA of all rows to all digits, with what else a model of all rows needs of their gram."""
+
+    components: ExactComponents
+    mean_cross_gram: np.ndarray  # (m,) weighted mean of k(S, x) over all rows
+
+
+@dataclass(frozen=True)
 class Points:
     """Chosen points, with what is needed to compute their span."""
 
@@ -243,6 +251,7 @@ class Points:
     optimal: bool = field(default=False, kw_only=True)  # no other points capture more variance of the sample
     # Places of the evaluation rows at which points started.
     seeds: np.ndarray | None = field(default=None, kw_only=True)
+    solved: SolvedRows | None = field(default=None, kw_only=True)  # exact kernel PCA, if the points are all rows
 
     @property
     def n_support(self) -> int:
@@ -354,12 +363,13 @@ class AllRowsSpan(Span):
     counts: np.ndarray | None  # (m,) weight of each row; None if all are one
     known_coordinates: np.ndarray | None = None
     dense: bool = False
+    solved: SolvedRows | None = None
 
     @classmethod
     def of(cls, chosen: Points, center: bool, *, dense: bool = False) -> AllRowsSpan:
         """The span of all rows."""
         rows = finite(chosen.points)
-        return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, None, dense)
+        return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, None, dense, chosen.solved)
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -432,6 +442,8 @@ class AllRowsSpan(Span):
 
     @cached_property
     def mean_cross_gram(self) -> np.ndarray:
+        if self.solved is not None:
+            return self.solved.mean_cross_gram
         if self.dense:
             return self.gram @ (self._weights / self.weight)
         return super().mean_cross_gram
@@ -446,14 +458,17 @@ class AllRowsSpan(Span):
 
     def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
         """This span with other weights of its rows; the coordinates are reused."""
-        return replace(self, counts=counts, known_coordinates=self.coordinates)
+        return replace(self, counts=counts, known_coordinates=self.coordinates, solved=None)
 
     def best(self, n_components: int) -> Components:
         """The components of exact kernel PCA, from the eigenvectors of the (weighted) gram of the rows.
 
         As in scikit-learn's KernelPCA, the negative part of an indefinite kernel is dropped after centring, not before.
         """
-        found = exact_components(self.gram, n_components, center=self.center, weights=self.counts, precise=True)
+        if self.solved is not None and len(self.solved.components.variances) == n_components:
+            found = self.solved.components
+        else:
+            found = exact_components(self.gram, n_components, center=self.center, weights=self.counts, precise=True)
         real = found.variances > np.finfo(np.float64).eps * found.variances[0]
         scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
         coef = found.row_coef * scale

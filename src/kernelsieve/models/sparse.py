@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, take_rows, to_numpy
@@ -275,6 +276,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         moved = by_rule and self.selection == "optimized"
         few = self.n_optimization_samples is not None and self.n_optimization_samples < 2 * self._plan.evaluation_rows
         n_rows, plan = self.n_optimization_samples or self._plan.sample_size(most), self._plan
+        if n_support is None and self.n_optimization_samples is None and is_sparse(rows, plan.sparse_evaluated):
+            n_rows, plan = plan.sparse_evaluated, plan.for_sparse()
         budget = self._budget(rows, n_support, n_rows)
         if budget is not None:
             plan = budget.plan(plan, rows.n_samples, most)
@@ -347,11 +350,14 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if sample.plan.all_evaluate and not sample.rows.whole:
             effort = replace(effort, n_samples=sample.size)
         chooser = Chooser(problem, effort, self.selection)
-        for name, why in idle_options(self, chooser.rule_name).items():
-            warn(f"{name}={getattr(self, name)!r} has no effect: {why}")
         choice = self._chosen(chooser)
         if "rule" not in choice.history:
-            choice = choice.noting(rule=chooser.rule_name)
+            # If all sparse rows were taken, the rule was not needed; to know it would cost a projection of the rows.
+            unneeded = choice.selection.exhaustive and scipy.sparse.issparse(sample.rows.X)
+            by_name = unneeded and isinstance(self.selection, str)
+            choice = choice.noting(rule=self.selection if by_name else chooser.rule_name)
+        for name, why in idle_options(self, choice.history["rule"]).items():
+            warn(f"{name}={getattr(self, name)!r} has no effect: {why}")
         if isinstance(self.selection, str) and self.selection == "optimized" and is_function(self.kernel):
             moved = choice.history["rule"] == "optimized"
             said = "of the kernel by torch" if moved else "none: points are rows, or centres of rows"
@@ -415,6 +421,11 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
 
 CENTRES = ("optimized", "kmeans")  # rules whose points need not be rows
+
+
+def is_sparse(rows: Rows, most: int) -> bool:
+    """Whether the rows are a sparse matrix of at most `most` rows."""
+    return isinstance(rows, ArrayRows) and scipy.sparse.issparse(rows.X) and rows.n_samples <= most
 
 
 def idle_options(model: Any, rule_name: str) -> dict[str, str]:

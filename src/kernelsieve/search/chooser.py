@@ -33,12 +33,15 @@ from ..errors import warn
 from ..fit.agreement import agreement_of_scores, exact_scores, scores_on_points
 from ..fit.captured_ratio import captured_on, carriers, n_real
 from ..fit.problem import Problem
+from ..fit.rowset import gram_times
 from ..fit.sample import Sample
+from ..fit.span import SolvedRows
 from ..kernels import Kernel
 from ..kernels.blocks import dense
 from ..rows.sampling import unit_weights
 from ..rules.base import Choice, Selection, Selector
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, UNSWAPPED, selector, takers
+from ..spectrum.top import ExactComponents
 from ..threads import cached_property
 from .how_many import Fewest
 from .moved import Candidate, FreePoints
@@ -135,7 +138,8 @@ class Chooser:
     rule: Any  # the name of a rule; or points, row numbers or a function that the user gives instead
 
     def __post_init__(self) -> None:
-        self.effort.check(self.rule_name)
+        if self.effort.options != RULE_OPTIONS:  # to know the rule may cost a projection of the rows
+            self.effort.check(self.rule_name)
 
     @cached_property
     def rule_name(self) -> str:
@@ -203,7 +207,9 @@ class Chooser:
             return self._until_explained(self._max_residual)
         sample = self.problem.sample
         n_components, center, plan = sample.n_components, sample.center, sample.plan
-        first = n_components + plan.first_extra_points
+        # Points that can be moved anywhere carry components that are linear in the rows one by one.
+        one_by_one = sample.kernel.linear_in_rows and self.rule == "optimized"
+        first = n_components + (int(center) if one_by_one else plan.first_extra_points)
         problem = self._problem_for(self.problem, first)
         whole = problem.sample.rows.whole
         n_rows = problem.sample.size if whole else problem.rows.n_samples
@@ -213,10 +219,14 @@ class Chooser:
         largest = min(n_rows, plan.max_auto_support)
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // plan.rows_to_choose_from)
+        target = _target_on_sample(problem.sample, variance)
+        # Points among sparse rows move in a few directions only, and miss more than what is certain.
+        allowed = (1 - target) * (plan.missed_by_sparse if scipy.sparse.issparse(sample.rows.X) else 1.0)
+        if few and largest < n_rows and problem.sample.evaluation.misses_more(allowed, plan.hopeless * first, n_rows):
+            return Choice(everything(problem), problem)
         free = self.rule_name == "optimized"
         largest = min(largest, self._most_moved) if free else largest
         at = self._free_sizes(problem) if free else self._rule_sizes(problem)
-        target = _target_on_sample(problem.sample, variance)
         missed = None if agreement is None else Agreed(agreement).missed
         least, else_all = n_components + int(center), few and free
         tried = Fewest(at, least, largest, target, plan, costly=free, else_all=else_all, missed=missed).search(first)
@@ -380,9 +390,13 @@ def _advice(kernel: Kernel) -> str:
 
 def everything(problem: Problem) -> Selection:
     """The selection of all distinct rows, which makes the model exact kernel PCA."""
-    rows = problem.sample.rows
+    rows, seen = problem.sample.rows, problem.sample.evaluation
     order = np.argsort(rows.indices)
     kernel, points = problem.kernel.at(rows.X, rows.indices[order])
+    solved = None
+    if seen.is_all and seen.is_exact:
+        found, mean = seen.exact, gram_times(seen.gram, seen.unit_weights)
+        solved = SolvedRows(ExactComponents(found.variances, to_numpy(found.directions)[order]), mean[order])
     return Selection(
         kernel,
         points,
@@ -390,6 +404,7 @@ def everything(problem: Problem) -> Selection:
         {"winner": "all rows"},
         exhaustive=True,
         counts=None if rows.counts is None else rows.counts[order],
+        solved=solved,
     )
 
 

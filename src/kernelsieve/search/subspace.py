@@ -312,15 +312,27 @@ def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinat
     n_directions = min(sample.plan.most_sparse_directions, min(rows.shape) - 1)
     if unit.linear_in_rows:
         least = sample.plan.least_directions(sample.n_components)
-        directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
+        if sample.evaluation.is_all:
+            directions = _directions_of_exact(unit.linear_features(rows), sample)
+        else:
+            directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
     else:
         _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
+        if sample.evaluation.is_all:  # components that are linear in the rows are then captured whole
+            directions = np.linalg.qr(np.vstack([_directions_of_exact(rows, sample), directions]).T)[0].T
     projected = np.asarray(rows @ directions.T)
     lengths = row_dot(rows, rows)
     inside = np.einsum("ij,ij->i", projected, projected)
     lost = np.maximum(lengths - inside, 0.0)
     lost_exponent = float(lost.mean()) if unit.lifts else 0.0
     return Coordinates(unit, projected, unit.row_scale(inside, lost), scale, None, directions.T, lost_exponent)
+
+
+def _directions_of_exact(rows: Array, sample: Sample) -> np.ndarray:
+    """Directions of the components of exact kernel PCA of all rows, as far as they are linear, and of the mean."""
+    seen = sample.evaluation
+    mean = np.asarray(rows.T @ seen.unit_weights)[:, None]
+    return np.asarray(np.linalg.qr(np.hstack([rows.T @ to_numpy(seen.exact.directions), mean]))[0].T)
 
 
 def principal_points(objective: CapturedVariance, n_points: int) -> Array:

@@ -260,7 +260,7 @@ class StreamState:
         """
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
-        captured, whole = float(self.components.variances.sum()), self.reservoir.whole
+        captured = float(self.components.variances.sum())
         surely = self.span.surely_captured(captured)
         try:
             with one_blas_thread():
@@ -270,17 +270,27 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(on_rows, sample, points, self.reservoir.n_seen)
                 else:
-                    # Rows that arrived later had no part in choosing the points. These are about half of the rows in
-                    # the reservoir, or none right after a choice of points.
-                    had_part = 0.0 if whole else 0.5 if self.since else 1.0
-                    fitted = had_part * sample.n_evaluation / self.reservoir.n_kept
-                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
-                # The correction needs exact moments of all rows, which transfer does not give.
-                ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
+                    ratio = ratio_of_model(
+                        sample, self.expansion, self.reservoir.n_seen, chose=self._share_that_chose, n_kept=sample.size
+                    )
+                if self._moments_are_exact:
+                    ratio = ratio.corrected(self.span, self.expansion, captured)
                 return mean_outside(on_rows, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
             real = n_real(self.components.variances)
             return 0.0, CapturedRatio(surely, "sample", self.reservoir.n_kept, (surely, 1.0), real)
+
+    @property
+    def _share_that_chose(self) -> float:
+        """The share of the rows in the reservoir that took part in choosing the points."""
+        if self.reservoir.whole or self.choice is None or self.choice.report.get("rule") == "given":
+            return 0.0
+        return float(np.mean(self.reservoir.in_order().numbers < self.choice.at))
+
+    @property
+    def _moments_are_exact(self) -> bool:
+        """Whether the moments are those of all rows, because all were kept when the points were chosen."""
+        return self.reservoir.whole or (self.choice is not None and self.choice.at <= self.reservoir.size)
 
     def _sample(self) -> Sample:
         """The rows in the reservoir as a Sample, on which the model is measured as in `fit`."""
