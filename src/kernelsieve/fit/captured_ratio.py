@@ -248,7 +248,14 @@ def ratio_of_points(on_rows: PointsOnRows, sample: Sample, chosen: Points, n_sam
     if chosen.by_evaluation and everything is not None:
         evaluation = everything
     on_rows = on_rows if on_rows.rows is evaluation else PointsOnRows(chosen.kernel, chosen.points, evaluation)
-    return _ratio(on_rows, *best_on(on_rows, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
+    return _ratio(
+        on_rows,
+        *best_on(on_rows, chosen),
+        n_samples,
+        fitted=float(chosen.by_evaluation),
+        all_chose=chosen.by_evaluation,
+        seeds=chosen.seeds,
+    )
 
 
 def ratio_of_model(
@@ -266,7 +273,7 @@ def ratio_of_model(
     found = components_of(features, rows.unit_weights, rows)
     if sample.indefiniteness:
         return _agreed(rows, found.variances)
-    return _ratio(on_rows, features, found, n_samples, adapted=adapted)
+    return _ratio(on_rows, features, found, n_samples, adapted=adapted, all_chose=chose == 1)
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
@@ -353,6 +360,7 @@ def _ratio(
     *,
     fitted: float = 0.0,
     adapted: float = 0.0,
+    all_chose: bool = False,
     seeds: np.ndarray | None = None,
 ) -> CapturedRatio:
     rows, values = on_rows.rows, found.variances
@@ -372,7 +380,7 @@ def _ratio(
     doubt = abs(to_all) * float(np.hypot(EXTRAPOLATION_ERROR * (1 - fitted - adapted), fitted + CHOSEN_ERROR * adapted))
     doubt = max(1 - whole, 0.0) if nearly_one else doubt
     owed = 0.0 if seeds is None else squares.owed_to(seeds)
-    kind = "sample, extrapolated" if fitted + adapted < 1 else "sample"
+    kind = "sample" if all_chose else "sample, extrapolated"
     estimate = Estimate(on_rows, squares, whole + step - owed, step, doubt, kind, n_real(values), nearly_one)
     return estimate.reported(estimate.value, squares.error(squares.missed))
 

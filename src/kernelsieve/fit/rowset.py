@@ -44,6 +44,7 @@ from ..arrays import (
     to_numpy,
 )
 from ..kernels import CrossGram, Kernel
+from ..numerics import HALF_THE_DIGITS
 from ..rows.sampling import unit_weights
 from ..spectrum.top import LARGE_FOR_LANCZOS, ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
@@ -136,7 +137,7 @@ POINTS_FOR_THREADS = 400  # for fewer points, starting threads takes longer than
 # had halves that differed, and their shares were .176 or more.
 LITTLE_OF_OWN = 0.15
 # The distance of a row from the span of ROWS_OF_SPAN others is measured for ROWS_APART rows.
-ROWS_OF_SPAN, ROWS_APART = 500, 300
+ROWS_OF_SPAN, ROWS_APART = 250, 200
 INDEFINITE = 1e-6  # negative eigenvalues below this share of the largest variance are ignored
 
 
@@ -382,20 +383,20 @@ class RowSet:
         real = variances > 1e-12 * variances[0]
         by_row = self.unit_weights**2 * ((scores[:, real] / variances[real]) ** 2).sum(axis=1)
         allowed = share * self.exact.captured * n_rows / self.size
-        if (1 - n_points / n_rows) * float(by_row @ self.lengths) <= allowed:  # d_i is at most k(x_i, x_i)
+        mean = np.asarray(self.values.mean(axis=0)).reshape(1, -1)
+        h = as_float64(self.kernel(self.values, mean)[:, 0])
+        lengths = self.lengths - h**2 * (1 + np.log(self.lengths / np.maximum(h, HALF_THE_DIGITS) ** 2))
+        if (1 - n_points / n_rows) * float(by_row @ lengths) <= allowed:  # d_i is at most the whole length
             return False
         n_span = min(ROWS_OF_SPAN, self.size // 2)
         others = slice(n_span, min(n_span + ROWS_APART, self.size))
-        mean = np.asarray(self.values.mean(axis=0)).reshape(1, -1)
-        h = as_float64(self.kernel(self.values[: others.stop], mean)[:, 0])
-        known = as_float64(self.gram[: others.stop, : others.stop])
-        flat = np.outer(h, h)
-        curved = known - flat * (1 + np.log(np.maximum(known, TINY) / np.maximum(flat, TINY)))
-        lengths = np.diagonal(curved)
-        factor = cholesky(add_to_diagonal(curved[:n_span, :n_span], RANK_TOLERANCE * float(lengths.max())))
+        known = as_float64(self.gram[:n_span, : others.stop])
+        flat = np.maximum(np.outer(h[:n_span], h[: others.stop]), TINY)
+        curved = known - flat * (1 + np.log(np.maximum(known, TINY) / flat))
+        factor = cholesky(add_to_diagonal(curved[:, :n_span], RANK_TOLERANCE * float(lengths.max())))
         if factor is None:
             return False
-        inside = solve_lower(factor, curved[:n_span, others])
+        inside = solve_lower(factor, curved[:, n_span:])
         own = np.sort(by_row[others] * np.maximum(lengths[others] - (inside**2).sum(axis=0), 0.0))
         least = own[: round(len(own) * (1 - n_points / n_rows))]
         return float(least.sum()) / len(own) * self.size > allowed

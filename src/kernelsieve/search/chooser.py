@@ -396,7 +396,7 @@ def everything(problem: Problem) -> Selection:
     solved = None
     if seen.is_all and seen.is_exact:
         found, mean = seen.exact, gram_times(seen.gram, seen.unit_weights)
-        solved = SolvedRows(ExactComponents(found.variances, to_numpy(found.directions)[order]), mean[order])
+        solved = SolvedRows(ExactComponents(found.variances, to_numpy(found.row_coef)[order]), mean[order])
     return Selection(
         kernel,
         points,

@@ -317,9 +317,11 @@ def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinat
         else:
             directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
     else:
-        _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
-        if sample.evaluation.is_all:  # components that are linear in the rows are then captured whole
-            directions = np.linalg.qr(np.vstack([_directions_of_exact(rows, sample), directions]).T)[0].T
+        # Along the components of exact kernel PCA, what is linear in them is captured whole.
+        n_exact = min(sample.n_components + 1, n_directions - 1) if sample.evaluation.is_all else 0
+        _, _, directions = randomized_svd(rows, max(1, n_directions - n_exact), n_iter=2, random_state=0)
+        if n_exact:
+            directions = np.vstack([directions, _directions_of_exact(rows, sample, directions)[:n_exact]])
     projected = np.asarray(rows @ directions.T)
     lengths = row_dot(rows, rows)
     inside = np.einsum("ij,ij->i", projected, projected)
@@ -328,11 +330,17 @@ def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinat
     return Coordinates(unit, projected, unit.row_scale(inside, lost), scale, None, directions.T, lost_exponent)
 
 
-def _directions_of_exact(rows: Array, sample: Sample) -> np.ndarray:
-    """Directions of the components of exact kernel PCA of all rows, as far as they are linear, and of the mean."""
+def _directions_of_exact(rows: Array, sample: Sample, others: np.ndarray | None = None) -> np.ndarray:
+    """Directions of the components of exact kernel PCA of all rows, as far as they are linear, and of the mean.
+
+    They are orthogonal to `others`, which are orthonormal.
+    """
     seen = sample.evaluation
-    mean = np.asarray(rows.T @ seen.unit_weights)[:, None]
-    return np.asarray(np.linalg.qr(np.hstack([rows.T @ to_numpy(seen.exact.directions), mean]))[0].T)
+    wanted = np.hstack([np.asarray(rows.T @ seen.unit_weights)[:, None], rows.T @ to_numpy(seen.exact.row_coef)])
+    if others is not None:
+        for _ in range(2):  # one projection leaves rounding errors in the span
+            wanted = wanted - others.T @ (others @ wanted)
+    return np.asarray(np.linalg.qr(wanted)[0].T)
 
 
 def principal_points(objective: CapturedVariance, n_points: int) -> Array:
