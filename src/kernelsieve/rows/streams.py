@@ -458,6 +458,23 @@ _LAST = object()
 READER_PATIENCE = 1.0  # seconds to wait for the reader thread; if its source hangs, it is left to end by itself
 
 
+def read_blocks(
+    blocks: Generator[Any, None, None], found: SimpleQueue[Any], wanted: SimpleQueue[None], ended: Callable[[], bool]
+) -> None:
+    """Put the blocks into `found`, and finally _LAST; after each one, wait until another is `wanted`."""
+    try:
+        with closing(blocks):  # close the source in the thread that opened it
+            for block in blocks:
+                found.put(block)
+                wanted.get()
+                if ended():
+                    break
+    except BaseException as error:  # handed to the thread that waits for the block, which raises it
+        found.put(error)
+    finally:
+        found.put(_LAST)
+
+
 def _read_ahead(
     blocks: Generator[tuple[BlockKind, Array], None, None], found: SimpleQueue[Any], far: int = 0
 ) -> Generator[tuple[BlockKind, Array], None, None]:
@@ -470,22 +487,7 @@ def _read_ahead(
     one before has been queued, and may then overwrite its memory.
     """
     wanted: SimpleQueue[None] = SimpleQueue()  # one entry for each block that may be read, and one to end the reader
-    ended = False
-
-    def read_blocks() -> None:
-        try:
-            with closing(blocks):  # close the source in the thread that opened it
-                for block in blocks:
-                    found.put(block)
-                    wanted.get()
-                    if ended:
-                        break
-        except BaseException as error:  # handed to the thread that waits for the block, which raises it
-            found.put(error)
-        finally:
-            found.put(_LAST)
-
-    reader, block = None, None
+    ended, reader, block = False, None, None
 
     def taken() -> Generator[tuple[BlockKind, Array], None, None]:
         nonlocal block
@@ -505,7 +507,7 @@ def _read_ahead(
                 wanted.put(None)
 
     try:
-        reader = start_new_thread(read_blocks, ())
+        reader = start_new_thread(read_blocks, (blocks, found, wanted, lambda: ended))
         # The loop has a function of its own, because in Python 3.12 `try` does not cover the jump to the start of a
         # loop that ends it, and that is where interrupts are raised.
         yield from taken()
