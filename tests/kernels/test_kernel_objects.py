@@ -265,6 +265,20 @@ def test_in_units_of_its_width_it_is_the_same_kernel(name):
     np.testing.assert_allclose(values, expected * (values[largest] / expected[largest]), rtol=1e-8)
 
 
+@pytest.mark.parametrize("factors", [(1.0,) * 4, (0.5,) * 4, (0.5, 2.0, 1.0, 3.0)], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_a_stretched_kernel_is_that_of_stretched_rows(name, factors):
+    kernel, by = settled(CASES[name][0]), np.array(factors)
+    found = kernel.stretched(factors)
+    np.testing.assert_allclose(found(ROWS, POINTS), kernel(ROWS * by, POINTS * by), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.diagonal(ROWS), kernel.diagonal(ROWS * by), rtol=1e-9)
+    if kernel.differentiable:
+        weights = RNG.standard_normal((len(ROWS), len(POINTS)))
+        pulled = found.pullback(ROWS, POINTS, found(ROWS, POINTS), weights)
+        of_stretched = kernel.pullback(ROWS * by, POINTS * by, kernel(ROWS * by, POINTS * by), weights)
+        np.testing.assert_allclose(pulled, of_stretched * by, rtol=1e-8, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_repr_reads_back_and_pickles_and_clones_are_equal(name):
     kernel = CASES[name][0]
