@@ -311,6 +311,13 @@ class RowSet:
     @cached_property
     def exact(self) -> ExactComponents:
         """Exact kernel PCA of the rows."""
+        product = None
+        if self.is_exact and self.kernel.linear_in_rows:  # the gram has far more numbers than the rows
+            features = self.kernel.linear_features(self.values)
+
+            def product(block: Array) -> Array:
+                return features @ (features.T @ block)
+
         return exact_components(
             self.gram,
             self.n_components,
@@ -318,6 +325,7 @@ class RowSet:
             weights=self.weights,
             n_threads=self.n_threads,
             precise=self.is_exact,
+            product=product,
         )
 
     @property
