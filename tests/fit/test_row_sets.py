@@ -111,10 +111,14 @@ def test_parts_of_the_data_and_all_of_it_are_told_apart(weighted, cloud):
     np.testing.assert_allclose(sample.other_rows.gram, gram[30:, 30:], rtol=1e-6)
     np.testing.assert_allclose(sample.other_rows.unit_weights, shares[30:] / shares[30:].sum())
     assert sample.other_rows.chance == pytest.approx(5 / 8)
+    assert not sample.other_rows.is_all
     part = replace(sample, rows=replace(sample.rows, whole=False), n_population=200)
     assert part.all_rows is None
     assert (part.evaluation.chance, part.other_rows.chance) == pytest.approx((1 / 4, 1 / 4))
     assert not part.evaluation.is_all
+    for whole, n_evaluation in ((True, 80), (False, 40)):  # of a part, as many rows are left to guide the search
+        rows = replace(sample.rows, whole=whole)
+        assert Sample.of(rows, sample.kernel, 3, center=True, n_evaluation=70).n_evaluation == n_evaluation
 
 
 @pytest.mark.parametrize("weighted", [False, True])
