@@ -444,7 +444,8 @@ class KernelTransformer(
         if explained == 0:
             return  # another warning has been issued for components that are zero
         kernel = sample.kernel
-        rows, exact = sample.measured_on, explained
+        # The fewer rows, the more their own components follow single ones: the larger set says more of the fit.
+        rows, exact = max(sample.measured_on, sample.evaluation, key=lambda rows: rows.size), explained
         if explained < MIN_EXPLAINED:
             # Components of a few rows explain more of the variance of these rows than of others.  So unless these are
             # all rows, what components of one half explain of the other half is used.
