@@ -3,12 +3,16 @@ numbers."""
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from oracles import KERNELS, gram_of, value_and_gradient
 
+from kernelsieve import arrays
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import AllRowsSpan, PointSpan
@@ -16,6 +20,7 @@ from kernelsieve.kernels import named_kernel
 from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
+from kernelsieve.spectrum import cuda_graphs
 from kernelsieve.spectrum.top import exact_components
 from kernelsieve.spectrum.whitening import whiten
 
@@ -165,3 +170,63 @@ def test_kmeans(weighted, cloud):
     ours = kmeans_centers(cloud, 6, 10, np.random.default_rng(0), weights)
     theirs = kmeans_centers(there(cloud), 6, 10, np.random.default_rng(0), None if weights is None else there(weights))
     np.testing.assert_allclose(back(theirs), ours, atol=ATOL)
+
+
+@pytest.mark.parametrize(("capability", "fast"), [((9, 0), True), ((8, 6), False), ((5, 0), False), ((12, 0), False)])
+def test_devices_for_data_centres_have_fast_float64(capability, fast, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(arrays, "is_torch", lambda x: True)
+    assert arrays.has_fast_float64(SimpleNamespace(device=SimpleNamespace(type="cuda"))) is fast
+    assert not arrays.has_fast_float64(SimpleNamespace(device=SimpleNamespace(type="cpu")))
+
+
+@pytest.fixture
+def no_device(monkeypatch):
+    """torch's streams on a machine without a device: they only count who waits for whom."""
+    torch = pytest.importorskip("torch")
+    waits = []
+    stream = SimpleNamespace(wait_stream=waits.append)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(cuda_graphs, "_stage", lambda: SimpleNamespace(first=stream))
+    return waits
+
+
+def test_two_parts_run_side_by_side_on_a_device_and_gradients_stay_off(no_device):
+    import torch
+
+    begun = threading.Event()
+
+    def short():
+        assert begun.wait(10)
+        return threading.get_ident()
+
+    def long():
+        begun.set()
+        return threading.get_ident(), torch.is_grad_enabled()
+
+    with torch.no_grad():
+        here, (there, gradients) = cuda_graphs.side_by_side_on("cuda", short, long)
+    assert here == threading.get_ident() != there
+    assert not gradients
+    assert len(no_device) == 2
+
+
+@pytest.mark.parametrize("which", ["short", "long"])
+def test_an_error_in_either_part_is_raised_when_both_have_ended(which, no_device):
+    ended = []
+
+    def part(name):
+        def run():
+            ended.append(name)
+            if name == which:
+                raise RuntimeError(name)
+
+        return run
+
+    with pytest.raises(RuntimeError, match=which):
+        cuda_graphs.side_by_side_on("cuda", part("short"), part("long"))
+    assert sorted(ended) == ["long", "short"]
+    assert len(no_device) == 2

@@ -141,21 +141,21 @@ def exp_in_place(x: Array) -> Array:
 
 
 def exp_at_most_one(x: Array) -> Array:
-    """exp(min(x, 0)), overwriting x if the library can; on a CUDA device in one pass over x, which may be kept."""
-    if is_torch(x) and x.device.type == "cuda" and (fused := _fused_exp()) is not None:
+    """exp(min(x, 0)), overwriting x if the library can; on a CUDA device in one pass, which leaves x as it is."""
+    if is_torch(x) and x.device.type == "cuda" and (fused := _fused_exp(x.device)) is not None:
         return fused(x)
     return exp_in_place(at_most_zero(x))
 
 
 @cache
-def _fused_exp() -> Any:
+def _fused_exp(device: Any) -> Any:
     """exp(min(x, 0)) compiled by torch for CUDA, which reads and writes x once; None if torch cannot compile it."""
     try:
         import torch
 
         code = "template <typename T> T exp_at_most_one(T x) { return exp(x > T(0) ? T(0) : x); }"
         compiled = torch.cuda.jiterator._create_jit_fn(code)
-        compiled(torch.zeros(1, dtype=torch.float64, device="cuda"))
+        compiled(torch.zeros(1, dtype=torch.float64, device=device))
     except (AttributeError, RuntimeError):
         return None
     return compiled
@@ -164,15 +164,15 @@ def _fused_exp() -> Any:
 def has_fast_float64(x: Array) -> bool:
     """Whether x is on a CUDA device that multiplies float64 matrices half as fast as float32 ones, or faster.
 
-    These are the devices for data centres, whose compute capability has a minor number of zero; others are 32 or 64
-    times slower in float64.
+    These are NVIDIA's devices for data centres, of compute capability 6.0, 7.0, 8.0, 9.0 and 10.0.  Others are 32 or 64
+    times slower in float64 than in float32.
     """
     if not (is_torch(x) and x.device.type == "cuda"):
         return False
     import torch
 
     major, minor = torch.cuda.get_device_capability(x.device)
-    return minor == 0 and 6 <= major <= 10
+    return minor == 0 and 6 <= major <= 10 and torch.version.hip is None
 
 
 def at_most_zero(x: Array) -> Array:

@@ -218,10 +218,11 @@ def test_a_model_without_variance_says_so(cloud):
         compress(flat, 5)
 
 
-def test_too_few_steps_are_told(digits_model):
-    with pytest.warns(ConvergenceWarning, match="had not converged after max_iter=4 steps"):
-        small = compress(digits_model, 10, max_iter=4, random_state=0)
-    assert (small.converged_, small.n_iter_ <= 4) == (False, True)
+@pytest.mark.parametrize("max_iter", [1, 2, 4])
+def test_too_few_steps_are_told(digits_model, max_iter):
+    with pytest.warns(ConvergenceWarning, match=f"had not converged after max_iter={max_iter} step"):
+        small = compress(digits_model, 10, max_iter=max_iter, random_state=0)
+    assert (small.converged_, small.n_iter_ <= max_iter) == (False, True)
 
 
 def test_candidates_leave_copies_out(cloud):

@@ -184,7 +184,7 @@ def test_fingerprints_do_not_depend_on_the_cut(cuts, seed, power):
     assert not fingerprint(moved, 0).matches(whole)
 
 
-@pytest.mark.parametrize("n_rows", [1, 1000, 4096, 65_536, 70_000])
+@pytest.mark.parametrize("n_rows", [1, 1000, 4096, 65_536, 65_537, 70_000])
 def test_blocks_that_change_places_have_another_fingerprint(n_rows):
     X = np.random.default_rng(0).standard_normal((3 * n_rows, 2))
     exchanged = np.concatenate([X[2 * n_rows :], X[n_rows : 2 * n_rows], X[:n_rows]])

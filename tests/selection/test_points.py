@@ -182,6 +182,19 @@ def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
     np.testing.assert_allclose(sample.all_values, away, atol=1e-6)
 
 
+@pytest.mark.parametrize("away", [0.0, 1e4])
+def test_coordinates_of_sparse_rows_are_along_orthonormal_directions(away):
+    """With a mean of exactly zero, which has no direction, and with one that is longer than all else."""
+    half = np.sign(np.random.default_rng(0).standard_normal((128, 12)))
+    X = np.vstack([half, -half]) + away
+    rows = sample_rows(scipy.sparse.csr_matrix(X), 256, np.random.default_rng(0), None, merge=False)
+    sample = Sample.of(rows, named_kernel("rbf", gamma=0.0625), 3, center=True, n_evaluation=256)
+    c = coordinates(sample)
+    np.testing.assert_allclose(c.basis.T @ c.basis, np.eye(c.basis.shape[1]), atol=1e-12)
+    lengths = c.scale**2 * (X[sample.rows.indices] ** 2).sum(axis=1)
+    assert np.all((c.rows**2).sum(axis=1) <= lengths * (1 + 1e-12))
+
+
 def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
     """By finite differences of the captured variance as brute force has it."""
     sample, X = wide_sample(max_lost_exponent=0.3)

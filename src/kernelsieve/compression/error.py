@@ -119,8 +119,9 @@ def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> M
         run.run(max(1, round(0.2 * max_iter)), least)
     best = min(runs, key=lambda run: run.error)
     rest, n_steps = Descent(objective, best.points), max_iter - best.n_steps
-    before = rest.error_at(rest.finish(n_steps, min(n_steps, round(max_iter / 4)), least))
-    return Moved(rest.points, best.n_steps + rest.n_steps, rest.converged or before - rest.error <= LITTLE)
+    before = rest.error_at(rest.finish(n_steps, min(n_steps, max(1, round(max_iter / 4))), least))
+    converged = n_steps > 0 and before - rest.error <= LITTLE  # without steps on all rows, nothing shows it
+    return Moved(rest.points, best.n_steps + rest.n_steps, rest.converged or converged)
 
 
 class Descent(Ascent):

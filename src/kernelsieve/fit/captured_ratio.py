@@ -18,10 +18,10 @@ Seeds, the rows at which moved points started, are explained better than other r
 evaluation rows than of all N rows, so their weight is lowered accordingly.  Points that were chosen to
 explain the evaluation rows keep more of these than of other rows, as exact kernel PCA does; which of the two effects is
 larger is unknown, so the whole step counts as its error.  A stream chooses points from rows that it keeps, and measures
-them on these and later rows.  With f the share of the rows kept that took part in the choice, the step is then
-multiplied by
+them on these and later rows.  With f the share of the n_kept rows kept that took part in the choice, of which n are
+measured, the step is then multiplied by
 
-    1 - CHOSEN_STEP f^2 min(1, MANY_POINTS M / m)^1/2
+    1 - CHOSEN_STEP f^2 min(1, MANY_POINTS M / m)^1/2 n / n_kept
 
 a rule found from 384 streams, each also after `refresh`: nine tables, sorted and shuffled, 120 to 1,000 rows kept.
 
@@ -92,9 +92,9 @@ MEAN_ERRORS = 4.0  # the rounding error of a mean is bounded by this many standa
 CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
 # The ratio is only nearly linear in 1/n, so this share of the step of the extrapolation counts as an error.
 EXTRAPOLATION_ERROR = 0.3
-# Points keep more of the rows that chose them than of others, by more than exact kernel PCA of these rows does.  For
-# such rows the step is shortened by CHOSEN_STEP of it, and CHOSEN_ERROR of it counts as an error.  Points that are many
-# for the components adapt less.
+# Points keep more of the rows that chose them than of others, by more than exact kernel PCA of these rows does.  So for
+# such rows 1.6 times the step is subtracted, which lowers the ratio by .6 of the step if all rows chose the points, and
+# .6 of the step counts as an error.  Points that are many for the components adapt less.
 CHOSEN_STEP, CHOSEN_ERROR, MANY_POINTS = 1.6, 0.6, 3
 CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of the correction
 LEAST_FOR_CORRECTION = 40  # rows needed for a correction: ten for each coefficient of the regression
@@ -373,7 +373,7 @@ def _ratio(
         return CapturedRatio.known(whole, "all rows", rows.size, n_real(values))
     squares = _Squares(rows, (found.scores**2).sum(axis=1))
     rows.check_apart(float(rows.exact_squares.sum()))
-    # Halves would show how much of what is missed is due to the number of rows.  If that is little, all of it is doubt.
+    # If at most .001 is missed and no row carries much, halves are not computed: all that is missed counts as an error.
     nearly_one = not adapted and 1 - whole <= KNOWN_WELL and rows.share_of_own < LITTLE_OF_OWN
     to_all = 0.0 if nearly_one else (whole - _ratio_of_halves(rows, features, found)) * (1 - rows.size / n_samples)
     step = to_all * (1 - fitted - CHOSEN_STEP * adapted)

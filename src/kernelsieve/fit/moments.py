@@ -375,7 +375,7 @@ class MomentSum:
 def _checked(X: Array, ranges: list[slice], first: int, check: FiniteCheck) -> Iterator[tuple[slice, Array]]:
     """The ranges with their rows of X; `check` is called on those of several together, as many as fit in the cache."""
     n_bytes = (ranges[0].stop - ranges[0].start) * X.shape[1] * itemsize(X)
-    together = 1 if scipy.sparse.issparse(X) else max(1, CACHE_BYTES // n_bytes)
+    together = 1 if scipy.sparse.issparse(X) else max(1, CACHE_BYTES // max(1, n_bytes))
     for i in range(0, len(ranges), together):
         joined = ranges[i : i + together]
         rows = slice(joined[0].start, joined[-1].stop)

@@ -5,6 +5,7 @@ The module also has the warnings, with advice, for kernels that suit the rows ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -111,7 +112,8 @@ class Problem:
         if self.rows.in_memory and self.kernel.definite and not chosen.exhaustive:
             if is_torch(X) and X.device.type == "cuda":
                 chosen.spectrum.rank(self.rank_tolerance)  # both use the spectrum, so it is computed before
-                return side_by_side_on(X.device, ratio, span)
+                with suppress(RuntimeError):  # the device may have too little memory for both at once
+                    return side_by_side_on(X.device, ratio, span)
             if is_numpy(X) and n_threads >= SPARE_THREADS:
                 found = side_by_side([ratio, span], n_threads)
                 return found[0], found[1]

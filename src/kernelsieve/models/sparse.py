@@ -276,7 +276,12 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         moved = by_rule and self.selection == "optimized"
         few = self.n_optimization_samples is not None and self.n_optimization_samples < 2 * self._plan.evaluation_rows
         n_rows, plan = self.n_optimization_samples or self._plan.sample_size(most), self._plan
-        if n_support is None and self.n_optimization_samples is None and is_sparse(rows, plan.sparse_evaluated):
+        if (
+            by_rule
+            and n_support is None
+            and self.n_optimization_samples is None
+            and is_sparse(rows, plan.sparse_evaluated)
+        ):
             n_rows, plan = plan.sparse_evaluated, plan.for_sparse()
         budget = self._budget(rows, n_support, n_rows)
         if budget is not None:
@@ -354,8 +359,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if "rule" not in choice.history:
             # If all sparse rows were taken, the rule was not needed; to know it would cost a projection of the rows.
             unneeded = choice.selection.exhaustive and scipy.sparse.issparse(sample.rows.X)
-            by_name = unneeded and isinstance(self.selection, str)
-            choice = choice.noting(rule=self.selection if by_name else chooser.rule_name)
+            by_name = unneeded and isinstance(self.selection, str) and not is_function(self.kernel)
+            choice = choice.noting(rule=ALIASES.get(self.selection, self.selection) if by_name else chooser.rule_name)
         for name, why in idle_options(self, choice.history["rule"]).items():
             warn(f"{name}={getattr(self, name)!r} has no effect: {why}")
         if isinstance(self.selection, str) and self.selection == "optimized" and is_function(self.kernel):

@@ -53,9 +53,7 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, SkipSample, projection_of_columns, sample_rows
 from .sources import Advance, Stream
 
-# The weights of rows in a fingerprint repeat after this many rows.  It is a prime, so blocks that change places get
-# other weights unless their distance is a multiple of it.
-PERIOD = 65_537
+PERIOD = 65_537  # rows whose weights in a fingerprint are drawn; the next ones get these again, times a common factor
 MOST_AHEAD = 256  # blocks are read this far ahead at most: very small ones take more memory than their rows
 JOINED_BYTES = 2**26  # smaller blocks on a device are joined, because a kernel launch would take as long as the work
 
@@ -406,19 +404,25 @@ def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
 
 @lru_cache(maxsize=1)
 def _weights_by_place() -> np.ndarray:
-    """(2 PERIOD,) the weights c_i of rows 0, 1, 2, ..."""
-    return np.tile(1.0 + np.random.default_rng(1).random(PERIOD), 2)
+    """(PERIOD,) random numbers w between 1 and 2; row i has the weight w[i mod PERIOD] w[i div PERIOD]."""
+    return 1.0 + np.random.default_rng(1).random(PERIOD)
 
 
 def _sums(projections: Array, start: int, weights: Array) -> tuple[Any, Any]:
     """The total and the size of a block's fingerprint, on the device of its projections and the weights by place."""
-    xp, n_rows, first = namespace(projections), int(projections.shape[0]), start % PERIOD
-    if first + n_rows > 2 * PERIOD:
-        weights = xp.concat([weights[:PERIOD]] * (2 + n_rows // PERIOD))
-    weights = weights[first : first + n_rows]
-    if is_numpy(projections):  # scipy keeps the interpreter's lock, which other threads would hold up for longer
-        return ddot(weights, projections), dasum(projections)
-    return weights @ projections, xp.sum(xp.abs(projections))
+    xp, n_rows, done = namespace(projections), int(projections.shape[0]), 0
+    total, size = xp.sum(projections[:0]), xp.sum(projections[:0])
+    while done < n_rows:
+        period, place = divmod(start + done, PERIOD)
+        part = projections[done : min(n_rows, done + PERIOD - place)]
+        own = weights[place : place + part.shape[0]]
+        factor = float(_weights_by_place()[period % PERIOD])
+        if is_numpy(part):  # scipy keeps the interpreter's lock, which other threads would hold up for longer
+            total, size = total + factor * ddot(own, part), size + dasum(part)
+        else:
+            total, size = total + factor * (own @ part), size + xp.sum(xp.abs(part))
+        done += int(part.shape[0])
+    return total, size
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:

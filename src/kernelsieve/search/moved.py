@@ -214,15 +214,15 @@ class FreePoints:
     def from_rows(self, plain: Candidate, rule: str, least: float = 0.0) -> Candidate:
         """Move the rows of `plain`, chosen by `rule`, with all search rows; keep the rows if that gains nothing.
 
-        If `least` is given, give up when the remaining steps would not capture it, even if each of them gained half as
-        much as the last two together.
+        If `least` is given, give up when the remaining steps, at the mean gain of the last two, would not capture it.
         """
         runner, n_left = self.start(self.objective, plain.points), self.max_iter
         values, least_gain = [runner.value], self._least_gain(self.objective)
         while least and n_left > round(self.max_iter / 4) and not runner.converged:
             n_left, values = n_left - 1, [*values[-2:], runner.run(1, least_gain).value]
             if len(values) == 3 and values[2] + n_left * (values[2] - values[0]) / 2 < least:
-                return replace(plain, n_steps=plain.n_steps + runner.n_steps, captured=runner.value, rows=None)
+                n_steps = plain.n_steps + runner.n_steps
+                return replace(plain, points=runner.points, n_steps=n_steps, captured=runner.value, rows=None)
         runner, converged = self.finish(runner, n_left)
         n_steps = plain.n_steps + runner.n_steps
         if runner.value <= plain.captured:

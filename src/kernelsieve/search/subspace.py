@@ -52,6 +52,7 @@ from ..fit.rowset import POINTS_FOR_THREADS, RowSet
 from ..fit.sample import Sample
 from ..kernels import Kernel, held
 from ..kernels.blocks import dense
+from ..numerics import HALF_THE_DIGITS
 from ..rows.sampling import unit_weights
 from ..threads import CACHED_ROWS, cached_property, ordered_map, row_ranges, side_by_side
 from .lbfgs import Ascent
@@ -333,14 +334,15 @@ def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinat
 def _directions_of_exact(rows: Array, sample: Sample, others: np.ndarray | None = None) -> np.ndarray:
     """Directions of the components of exact kernel PCA of all rows, as far as they are linear, and of the mean.
 
-    They are orthogonal to `others`, which are orthonormal.
+    They are orthogonal to `others`, which are orthonormal.  A mean of zero, for example, has no direction.
     """
-    seen = sample.evaluation
-    wanted = np.hstack([np.asarray(rows.T @ seen.unit_weights)[:, None], rows.T @ to_numpy(seen.exact.row_coef)])
+    over = sample.evaluation
+    wanted = np.hstack([rows.T @ to_numpy(over.exact.row_coef), np.asarray(rows.T @ over.unit_weights)[:, None]])
+    least = HALF_THE_DIGITS * np.linalg.norm(wanted, axis=0)
     if others is not None:
         for _ in range(2):  # one projection leaves rounding errors in the span
             wanted = wanted - others.T @ (others @ wanted)
-    return np.asarray(np.linalg.qr(wanted)[0].T)
+    return np.asarray(np.linalg.qr(wanted[:, np.linalg.norm(wanted, axis=0) > least])[0].T)
 
 
 def principal_points(objective: CapturedVariance, n_points: int) -> Array:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from ..arrays import Array
+from ..threads import start_new_thread
 
 LINE_REPEATS = 10  # how often a line that is to be repeated is run in one recording
 KEPT = 16  # recordings that a thread keeps on a device; a new one then replaces the least recently used one
@@ -107,19 +108,28 @@ def side_by_side_on(device: Any, short: Callable[[], Any], long: Callable[[], An
     """
     import torch
 
-    with torch.cuda.device(device), ThreadPoolExecutor(1) as thread:
-        current, first = torch.cuda.current_stream(), _stage().first
+    found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    with torch.cuda.device(device):
+        current, first, with_gradients = torch.cuda.current_stream(), _stage().first, torch.is_grad_enabled()
         first.wait_stream(current)
 
-        def beside() -> Any:
-            with torch.cuda.stream(current):
-                return long()
+        def beside() -> None:
+            try:
+                with torch.cuda.stream(current), torch.set_grad_enabled(with_gradients):
+                    found.put((long(), None))
+            except BaseException as error:  # raised again by the thread that waits
+                found.put((None, error))
 
-        waiting = thread.submit(beside)
-        with torch.cuda.stream(first):
-            found = short()
-        current.wait_stream(first)
-        return found, waiting.result()
+        start_new_thread(beside, ())
+        try:
+            with torch.cuda.stream(first):
+                soon = short()
+        finally:  # after an error, too, nothing may use the memory while either is still at work
+            current.wait_stream(first)
+            late, error = found.get()
+        if error is not None:
+            raise error
+        return soon, late
 
 
 def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:

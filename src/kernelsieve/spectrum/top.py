@@ -356,7 +356,7 @@ def top(
 
 
 def _by_arpack(operator: Operator, n_top: int, near: Array | None) -> tuple[np.ndarray, Array] | None:
-    """The top eigenpairs to all digits by ARPACK; None if it would cost more than a dense decomposition.
+    """The top eigenpairs by ARPACK, to all digits; None if they do not converge, or if one may have been missed.
 
     Of an eigenvalue that occurs several times, ARPACK may miss a vector.  So a few products with vectors outside the
     span of those found must not find a larger eigenvalue than the last one.
@@ -365,9 +365,10 @@ def _by_arpack(operator: Operator, n_top: int, near: Array | None) -> tuple[np.n
     # Any combination of vectors near the top ones is a better start than a random vector.
     start = rng.uniform(-1, 1, n) if near is None else near @ np.ones(near.shape[1])
     products = LinearOperator((n, n), matvec=lambda x: operator.apply(x.reshape(n, 1))[:, 0], dtype=np.float64)
-    settled = {"rng": rng} if "rng" in signature(eigsh).parameters else {}
+    seeded = {"rng": rng} if "rng" in signature(eigsh).parameters else {}
     try:
-        values, vectors = eigsh(products, n_top, v0=start, maxiter=arpack_restarts(n, n_top), **settled)
+        limit = arpack_restarts(n, n_top)
+        values, vectors = eigsh(products, n_top, which="LA", v0=start, maxiter=limit, **seeded)
     except ArpackError:
         return None
     order = np.argsort(-values)

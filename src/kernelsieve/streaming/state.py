@@ -256,7 +256,7 @@ class StreamState:
     def _measured(self) -> tuple[float, CapturedRatio]:
         """The mean outside the span and the captured ratio, measured on the rows in the reservoir.
 
-        If these are too few or too similar, the results are bounds that the moments alone prove.
+        If these are too few or too similar, the results are bounds that the moments alone prove, if these are exact.
         """
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
@@ -277,8 +277,8 @@ class StreamState:
                     ratio = ratio.corrected(self.span, self.expansion, captured)
                 return mean_outside(on_rows, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
-            real = n_real(self.components.variances)
-            return 0.0, CapturedRatio(surely, "sample", self.reservoir.n_kept, (surely, 1.0), real)
+            real, least = n_real(self.components.variances), surely if self._moments_are_exact else 0.0
+            return 0.0, CapturedRatio(least, "sample", self.reservoir.n_kept, (least, 1.0), real)
 
     @property
     def _share_that_chose(self) -> float:
