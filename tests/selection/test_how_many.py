@@ -67,6 +67,7 @@ def documents(n_rows, n_words=9000):
     chances /= chances.sum(axis=1, keepdims=True)
     words = np.concatenate([rng.choice(n_words, 30, p=chances[rng.integers(8)]) for _ in range(n_rows)])
     counts = scipy.sparse.csr_array((np.ones(30 * n_rows), (np.repeat(np.arange(n_rows), 30), words)))
+    counts.sum_duplicates()  # scikit-learn 1.6 takes a word that is entered twice for two words
     return TfidfTransformer(sublinear_tf=True).fit_transform(counts)
 
 
