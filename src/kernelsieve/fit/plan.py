@@ -135,8 +135,8 @@ class SearchPlan:
     max_auto_support: int = 1000
     # If `max_auto_support` points are not enough and there are at most `max_auto_exact` rows, all rows are taken.
     max_auto_exact: int = 2000
-    # They are taken without a search if `hopeless` times the first number of points are sure to miss the target.
-    # For sparse rows it is enough that they are sure to miss `missed_by_sparse` of what the target allows.
+    # They are taken without a search if `hopeless` times the first number of points are expected to miss the target.
+    # For sparse rows it is enough that they are expected to miss `missed_by_sparse` of what the target allows.
     hopeless: int = 4
     missed_by_sparse: float = 0.5
     # A sample of sparse rows with many columns says little about the others.  With n_support="auto", all of at most

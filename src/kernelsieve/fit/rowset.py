@@ -371,11 +371,12 @@ class RowSet:
         return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / variance if variance > 0 else 0.0
 
     def misses_more(self, share: float, n_points: int, n_rows: int) -> bool:
-        """Whether any `n_points` points miss more than a share of the components' variance on all `n_rows` rows.
+        """Whether `n_points` points are expected to miss more than a share of the components' variance on all rows.
 
-        It is known for Gaussian kernels only.  A row may hold variance that it has in common with no other row, as
-        documents with rare words do.  A few points capture all that is linear in the rows, which is, relative to the
-        mean row c and with h(x) = k(x, c), the kernel h(x) h(y) (1 + u), u = log(k(x, y) / h(x) h(y)).  What is left
+        It is an estimate, and always False but for Gaussian kernels.  `n_rows` counts all rows.  A row may hold
+        variance that it has in common with no other row, as documents with rare words do.  A few points capture all
+        that is linear in the rows, which is, relative to the mean row c and with h(x) = k(x, c), the kernel
+        h(x) h(y) (1 + u), u = log(k(x, y) / h(x) h(y)).  What is left
         of phi(x_i) outside the span of other rows, of squared length d_i, is captured only by a point at the row.
         With omega_i the weight and z_ik the scores of row i, this is
 
